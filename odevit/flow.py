@@ -75,7 +75,7 @@ def _adaptive() -> dict[str, Method]:
 
 
 def methods() -> dict[str, Method]:
-    """The solvers that work here, by name: those of the installed torchdiffeq that take one step at a time, and our splittings."""
+    """The solvers that work here, by name: one-step methods of the installed torchdiffeq, and our splittings."""
     fixed = {name: method for name, method in _FIXED.items() if name in SOLVERS}
     splittings = {name: find_method(name) for name in _SPLITTINGS}
     return fixed | _adaptive() | splittings
@@ -172,12 +172,19 @@ def _splitting_step(f, method: Method, t, h: float, x: State) -> State:
     """Attention's sub-flow first, as in a sequential ViT block; Strang: F over h/2, G over h, F over h/2."""
     assert method.substep is not None and method.substep.tableau is not None
     tableau = method.substep.tableau
+
+    def attention(s, y):
+        return f.attention_part(y, s)
+
+    def mlp(s, y):
+        return f.mlp_part(y, s)
+
     if method.name.startswith("lie_trotter"):
-        x = _runge_kutta_step(f.attention_part, tableau, t, h, x)
-        return _runge_kutta_step(f.mlp_part, tableau, t, h, x)
-    x = _runge_kutta_step(f.mlp_part, tableau, t, h / 2, x)
-    x = _runge_kutta_step(f.attention_part, tableau, t, h, x)
-    return _runge_kutta_step(f.mlp_part, tableau, t + h / 2, h / 2, x)
+        x = _runge_kutta_step(attention, tableau, t, h, x)
+        return _runge_kutta_step(mlp, tableau, t, h, x)
+    x = _runge_kutta_step(mlp, tableau, t, h / 2, x)
+    x = _runge_kutta_step(attention, tableau, t, h, x)
+    return _runge_kutta_step(mlp, tableau, t + h / 2, h / 2, x)
 
 
 def step(f, method: Method, t, h: float, x: State) -> State:
@@ -283,7 +290,8 @@ def _odeint(f, x: State, times: list[float], name: str, rtol: float, atol: float
     try:
         out = odeint(f, x, t, rtol=rtol, atol=atol, method=name, options={"max_num_steps": MAX_ADAPTIVE_STEPS})
     except AssertionError as error:
-        raise NonFiniteError(f"{name} stopped between t = {times[0]:g} and {times[-1]:g}: {explain(f, x, t[0], error)}") from error
+        where = f"{name} stopped between t = {times[0]:g} and {times[-1]:g}"
+        raise NonFiniteError(f"{where}: {explain(f, x, t[0], error)}") from error
     return list(zip(*out)) if isinstance(out, tuple) else list(out)
 
 

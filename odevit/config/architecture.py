@@ -71,7 +71,7 @@ class BackboneConfig:
     @property
     def image_shape(self) -> tuple[int, int]:
         """(height, width) in pixels."""
-        return (self.img_size, self.img_size) if isinstance(self.img_size, int) else tuple(self.img_size)
+        return (self.img_size, self.img_size) if isinstance(self.img_size, int) else self.img_size
 
     @property
     def grid(self) -> tuple[int, int]:

@@ -146,9 +146,9 @@ class TrainConfig:
         one_of("amp", self.amp, ("none", "bf16"))
         adaptive = self.solver.method in ("dopri5", "dopri8", "bosh3", "fehlberg2", "adaptive_heun")
         if adaptive and self.amp != "none":
-            raise UserError(f"amp: {self.amp} rounding looks like solver error to {self.solver.method}; use amp none or a fixed-step method")
+            raise UserError(f"amp: {self.amp} rounding looks like error to {self.solver.method}; use none or a fixed-step method")
         if adaptive and (self.random_steps or self.segments):
-            raise UserError(f"solver.method: {self.solver.method} chooses its own steps; random_steps and segments need a fixed-step method")
+            raise UserError(f"solver.method: {self.solver.method} chooses its steps; random_steps and segments need a fixed-step one")
         if self.random_steps and self.random_steps >= self.solver.steps:
             raise UserError(f"random_steps: {self.random_steps} must be below solver.steps {self.solver.steps}")
         if self.segments < 0 or self.random_steps < 0:
