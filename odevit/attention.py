@@ -88,7 +88,7 @@ class SelfAttention(nn.Module):
 
     def split(self, stacked: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """q, k, v of shape (..., H, N, d) from the product with `stacked()`, (..., N, n D)."""
-        parts = stacked.unflatten(-1, (-1, self.num_heads, self.head_dim)).movedim(-3, 0).transpose(-3, -2)
+        parts = stacked.unflatten(-1, (-1, self.num_heads, self.head_dim)).transpose(-4, -2).unbind(-3)
         q, k, v = parts if len(parts) == 3 else (parts[0], parts[0], parts[1])
         return (unit(q), unit(k), unit(v)) if self.kind == "cosine" else (q, k, v)
 

@@ -1,5 +1,7 @@
 """Terms of the loss as pure functions of logits, attention maps and trajectories; each has a live gradient."""
 
+from itertools import pairwise
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -22,9 +24,9 @@ def curvature(trajectory: Trajectory) -> Tensor:
     """
     if trajectory.h is None or trajectory.interpolated is not None or len(trajectory.x) < 3:
         raise UserError("curvature: needs a fixed-step trajectory with every step saved and at least 2 steps")
-    x = trajectory.x
-    bend = (x[2:] - 2 * x[1:-1] + x[:-2]) / trajectory.h  # (K-2, B, N, D)
-    return bend.square().sum(-1).flatten(1).mean(1).sum()
+    moves = [b - a for a, b in pairwise(trajectory.x.unbind())]  # unbind: slices would fill a gradient of all states each
+    bends = [(b - a).square().sum(-1).mean() for a, b in pairwise(moves)]
+    return torch.stack(bends).sum() / trajectory.h**2
 
 
 def jasmin(attention: Tensor, k: int = 0) -> Tensor:
