@@ -6,6 +6,7 @@ and k products share one recorded pass (`is_grads_batched`).
 """
 
 import copy
+import hashlib
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +19,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from odevit.errors import NonFiniteError, UserError
 from odevit.flow import integrate, piece_at
 from odevit.trajectory import TimeGrid
+
+from .reports import Provenance
 
 Field = Callable[[Any, Tensor], Tensor]
 DENSE_LIMIT = 2000  # dimensions above which no n x n matrix is formed
@@ -77,6 +80,18 @@ def prepared(f: Field, x: Tensor) -> tuple[Field, Tensor]:
     if x.dtype in HALF or not x.is_floating_point():
         x = x.to(torch.float64)
     return f, x.detach()
+
+
+def provenance(f: Any, x: Tensor, seed: int | None = None, note: str = "") -> Provenance:
+    """Provenance of numbers computed from f at x: hash of the weights where f is a module (or one's method), dtype, device."""
+    owner = getattr(f, "__self__", f)
+    model = ""
+    if isinstance(owner, nn.Module):
+        digest = hashlib.sha256()
+        for name, weight in owner.state_dict().items():
+            digest.update(name.encode() + weight.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+        model = f"{type(owner).__name__} {digest.hexdigest()[:12]}"
+    return Provenance(model=model, dtype=str(x.dtype).removeprefix("torch."), device=str(x.device), seed=seed, note=note)
 
 
 def _ready(model: nn.Module) -> bool:
