@@ -89,7 +89,8 @@ def provenance(f: Any, x: Tensor, seed: int | None = None, note: str = "") -> Pr
     if isinstance(owner, nn.Module):
         digest = hashlib.sha256()
         for name, weight in owner.state_dict().items():
-            digest.update(name.encode() + weight.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+            exact = weight.detach().cpu().to(torch.float64)  # so that a model and its float64 copy have one hash
+            digest.update(name.encode() + exact.contiguous().numpy().tobytes())
         model = f"{type(owner).__name__} {digest.hexdigest()[:12]}"
     return Provenance(model=model, dtype=str(x.dtype).removeprefix("torch."), device=str(x.device), seed=seed, note=note)
 
