@@ -140,8 +140,8 @@ class Case:
 def random_case(seed: int, *, tokens=None, dim=None, scale=None, bias=None, **config) -> Case:
     """A random small field: N in 2..9, D in {4, 6, 8}, 1 or 2 heads, weight scale in .3..2, with or without biases.
 
-    Whatever is given (not None) is kept; `config` goes to ODEViTConfig (attention, norm) or, for blocks, horizon and time_frequencies, to
-    the field. gamma, beta and all biases are random, so nothing holds only at initialisation.
+    Whatever is given (not None) is kept; `config` goes to ODEViTConfig (attention, norm) or, for blocks, horizon and
+    time_frequencies, to the field. gamma, beta and all biases are random, so nothing holds only at initialisation.
     """
     rng = np.random.default_rng(seed)
     drawn_tokens, drawn_dim, heads = int(rng.integers(2, 10)), int(rng.choice([4, 6, 8])), int(rng.choice([1, 2]))
