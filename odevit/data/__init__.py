@@ -9,12 +9,13 @@ from ..config.reading import nearest, one_of
 from ..config.training import DataConfig
 from ..errors import UserError
 from .augmentation import Augmenter
+from .folders import check_folder, folder
 from .image_sets import ImageSet, describe, normalise
 from .pixels import fit_pixels, read_pixels, to_pixels
 from .sources import Arrays, cifar, digits, npz
 from .splits import listed, relabel
 
-__all__ = ["Augmenter", "ImageSet", "describe", "load", "normalise", "read_pixels", "to_pixels"]
+__all__ = ["Augmenter", "ImageSet", "check_folder", "describe", "load", "normalise", "read_pixels", "to_pixels"]
 
 SPLITS = ("train", "val", "test")
 NAMED = {"digits": digits, "cifar10": cifar, "cifar100": cifar}
@@ -41,7 +42,7 @@ def load(
     """
     for split in splits:
         one_of("split", split, SPLITS)
-    arrays = _arrays(config, splits, classes)
+    arrays = _arrays(config, splits, classes, image_shape, channels)
     sets = {}
     for split in splits:
         part = arrays[split]
@@ -49,16 +50,23 @@ def load(
         images = fit_pixels(part.images, image_shape, channels)
         known = classes or part.names
         labels = torch.from_numpy(relabel(part.labels, part.names, known, f"{config.source} ({split})"))
-        sets[split] = ImageSet(images, labels, known, split, config.source)
+        sets[split] = ImageSet(images, labels, known, split, config.source, part.skipped)
     return sets
 
 
-def _arrays(config: DataConfig, splits: tuple[str, ...], classes: tuple[str, ...] | None) -> dict[str, Arrays]:
-    path = Path(config.source)
+def _arrays(
+    config: DataConfig, splits: tuple[str, ...], classes: tuple[str, ...] | None, image_shape: tuple[int, int], channels: int
+) -> dict[str, Arrays]:
+    path = Path(config.source).expanduser()
     if config.source in NAMED:
         return NAMED[config.source](config, splits)
     if path.suffix.lower() == ".npz" and path.is_file():
         return npz(path, config, splits, classes)
+    if path.is_dir():
+        return folder(path, config, splits, image_shape, channels)
+    if path.is_file():
+        hint = "unpack it and give the folder" if path.suffix.lower() == ".zip" else "give a folder of images or an .npz file"
+        raise UserError(f"data.source: {path} is a {path.suffix or 'plain'} file; {hint}")
     known = ", ".join(NAMED)
     hint = nearest(config.source, NAMED)
     raise UserError(f"data.source: {config.source!r} is neither {known} nor an .npz file or folder that exists{hint}")

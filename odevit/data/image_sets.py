@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from ..errors import UserError
+from .splits import listed
 
 
 @dataclass(frozen=True)
@@ -73,11 +74,12 @@ def normalise(images: Tensor, mean: Sequence[float], std: Sequence[float]) -> Te
 
 
 def describe(sets: dict[str, ImageSet]) -> str:
-    """One line per split: images, classes, size, files left out."""
+    """One line per split (images, classes, size, files left out) and one with the names of the classes."""
     lines = []
     for name, data in sets.items():
         channels, height, width = data.images.shape[1:]
         skipped = f", {len(data.skipped)} unreadable files left out" if data.skipped else ""
         size = f"{height} x {width} x {channels}"
         lines.append(f"{name:<5} {len(data):>6} images, {len(data.classes)} classes, {size}, from {data.source}{skipped}")
-    return "\n".join(lines)
+    names = next(iter(sets.values())).classes if sets else ()
+    return "\n".join([*lines, f"classes: {listed(names)}"])

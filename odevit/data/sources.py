@@ -17,11 +17,12 @@ DIGITS_SHARES = {"train": 0.6, "val": 0.2, "test": 0.2}
 
 @dataclass(frozen=True)
 class Arrays:
-    """Images of one split as they come: uint8 (n, H, W) or (n, H, W, 3), labels (n,), and the names of the classes."""
+    """Images of one split as they come: uint8 (n, H, W) or (n, H, W, 3), labels (n,), names of the classes, files left out."""
 
     images: np.ndarray
     labels: np.ndarray
     names: tuple[str, ...]
+    skipped: tuple[tuple[str, str], ...] = ()
 
 
 def digits(config: DataConfig, splits: tuple[str, ...]) -> dict[str, Arrays]:
