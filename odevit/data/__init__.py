@@ -63,7 +63,7 @@ def _arrays(
     if path.suffix.lower() == ".npz" and path.is_file():
         return npz(path, config, splits, classes)
     if path.is_dir():
-        return folder(path, config, splits, image_shape, channels)
+        return folder(path, config, splits, classes, image_shape, channels)
     if path.is_file():
         hint = "unpack it and give the folder" if path.suffix.lower() == ".zip" else "give a folder of images or an .npz file"
         raise UserError(f"data.source: {path} is a {path.suffix or 'plain'} file; {hint}")

@@ -9,7 +9,6 @@ before any file is read.
 """
 
 import logging
-import os
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from ..config.training import DataConfig
 from ..errors import UserError
 from .pixels import read_pixels
 from .sources import Arrays, held_out
-from .splits import listed, stratified
+from .splits import listed, relabel, stratified
 
 logger = logging.getLogger("odevit")
 
@@ -75,14 +74,13 @@ class _Walk:
         self.ignored += [p for p in entries if not p.is_dir()]
         return [p for p in entries if p.is_dir()]
 
-    def images(self, folder: Path, seen: tuple[str, ...] = ()) -> Iterator[Path]:
-        """Image files anywhere below a class folder; a link back to a folder above is not followed."""
-        seen = (*seen, os.path.realpath(folder))
+    def images(self, folder: Path, above: tuple[Path, ...] = ()) -> Iterator[Path]:
+        """Image files anywhere below a class folder; a link to a folder above is ignored, since it would never end."""
+        above = (*above, folder.resolve())
         for entry in self.entries(folder):
-            if entry.is_dir():
-                if os.path.realpath(entry) not in seen:
-                    yield from self.images(entry, seen)
-            elif entry.suffix.lower() in SUFFIXES:
+            if entry.is_dir() and not any(place.is_relative_to(entry.resolve()) for place in above):
+                yield from self.images(entry, above)
+            elif entry.suffix.lower() in SUFFIXES and not entry.is_dir():
                 yield entry
             else:
                 self.ignored.append(entry)
@@ -114,12 +112,9 @@ def _inner_root(root: Path) -> Path:
         root = inside[0]
 
 
-def _listing(classes: dict[str, list[Path]], names: tuple[str, ...]) -> Listing:
-    """Names of training come first, so that labels agree; classes that training lacks follow and are refused by name later."""
-    names = (*names, *(name for name in classes if name not in names))
-    number = {name: i for i, name in enumerate(names)}
-    files = [(file, number[name]) for name, members in classes.items() for file in members]
-    return Listing(tuple(f for f, _ in files), np.array([label for _, label in files], dtype=np.int64), names)
+def _listing(classes: dict[str, list[Path]]) -> Listing:
+    files = [(file, label) for label, members in enumerate(classes.values()) for file in members]
+    return Listing(tuple(f for f, _ in files), np.array([label for _, label in files], dtype=np.int64), tuple(classes))
 
 
 def _part(whole: Listing, indices: np.ndarray) -> Listing:
@@ -129,7 +124,7 @@ def _part(whole: Listing, indices: np.ndarray) -> Listing:
 def scan(root: Path, config: DataConfig) -> dict[str, Listing]:
     """Files of each split under a folder, by the rules of this module; no file is opened.
 
-    Returns: Listing by split; the names of all splits begin with those of train.
+    Returns: Listing by split, each with the names of its own classes.
     Raises: UserError for a folder without class folders or images.
     """
     root = _inner_root(root)
@@ -150,18 +145,23 @@ def scan(root: Path, config: DataConfig) -> dict[str, Listing]:
         reason = "has images but no class folders" if loose else "has no images"
         raise UserError(f"{root}: {reason}; expected one folder per class, in one tree or under train, val and test")
     listings = _listings(found, config)
-    logger.info("%s: classes %s", root, listed(next(iter(listings.values())).names))
+    logger.info("%s: classes %s", root, listed(_names(listings)))
     return listings
+
+
+def _names(listings: dict[str, Listing]) -> tuple[str, ...]:
+    """The classes of train, or of all splits where there is no train."""
+    known = [listings["train"]] if "train" in listings else list(listings.values())
+    return tuple(sorted({name for listing in known for name in listing.names}))
 
 
 def _listings(found: dict[str, dict[str, list[Path]]], config: DataConfig) -> dict[str, Listing]:
     """The splits as they are, and those that have to be drawn."""
     if "tree" in found:
-        whole, fraction = _listing(found["tree"], ()), config.val_fraction
+        whole, fraction = _listing(found["tree"]), config.val_fraction
         parts = stratified(whole.labels, (max(1 - 2 * fraction, 0.0), fraction, fraction), config.split_seed)
         return {split: _part(whole, part) for split, part in zip(("train", "val", "test"), parts)}
-    train = tuple(found.get("train", ()))
-    listings = {split: _listing(classes, train) for split, classes in found.items()}
+    listings = {split: _listing(classes) for split, classes in found.items()}
     if "val" not in listings and "train" in listings:
         whole = listings["train"]
         listings |= {split: _part(whole, part) for split, part in zip(("train", "val"), held_out(whole.labels, config))}
@@ -177,18 +177,27 @@ def _read(listing: Listing, image_shape: tuple[int, int], channels: int) -> Iter
 
 
 def folder(
-    root: Path, config: DataConfig, splits: tuple[str, ...], image_shape: tuple[int, int], channels: int
+    root: Path,
+    config: DataConfig,
+    splits: tuple[str, ...],
+    classes: tuple[str, ...] | None,
+    image_shape: tuple[int, int],
+    channels: int,
 ) -> dict[str, Arrays]:
     """The splits of a folder, decoded to the size asked for; unreadable files are treated as config.bad_images says.
 
-    Raises: UserError naming file, class and reason (stop), or the number of bad files after logging each (report).
+    Returns: Arrays by split, all with the same names: the classes given, or those of train.
+    Raises: UserError naming a class that is not among them; file, class and reason (stop); or the number of bad files after
+        logging each (report).
     """
     listings = scan(root, config)
+    names = classes or _names(listings)
     found, bad = {}, []
     for split in splits:
         if split not in listings:
             raise UserError(f"{root}: no folder {split} (found: {', '.join(listings)})")
         listing = listings[split]
+        labels = relabel(listing.labels, listing.names, names, f"{root} ({split})")
         images, kept, skipped = [], [], []
         for i, image in enumerate(_read(listing, image_shape, channels)):
             if not isinstance(image, BadFile):
@@ -201,7 +210,7 @@ def folder(
             skipped.append(image)
         bad += skipped
         pixels = np.stack(images) if images else np.zeros((0, *image_shape, channels), np.uint8)
-        found[split] = Arrays(pixels, listing.labels[kept], listing.names, tuple((str(b.path), b.reason) for b in skipped))
+        found[split] = Arrays(pixels, labels[kept], names, tuple((str(b.path), b.reason) for b in skipped))
     if bad and config.bad_images == "report":
         raise UserError(f"{root}: {len(bad)} image files cannot be read (each is in the log), the first: {bad[0]}")
     return found

@@ -32,19 +32,14 @@ def _without_alpha(image: Image.Image) -> Image.Image:
         opaque = Image.new("RGBA", image.size, BACKGROUND)
         opaque.alpha_composite(image.convert("RGBA"))
         return opaque.convert("RGB")
-    if image.mode in ("L", "RGB"):
-        return image
-    try:
-        return image.convert("L" if image.mode == "1" else "RGB")
-    except ValueError as error:
-        raise UserError(f"image mode {image.mode}: cannot be converted to RGB") from error
+    return image.convert("L" if image.mode in ("1", "L") else "RGB")
 
 
 def to_pixels(image: Image.Image, image_shape: tuple[int, int], channels: int) -> Tensor:
     """The image as the model sees it, before normalisation.
 
     Args:
-        image: any size; modes 1, L, LA, P, PA, RGB, RGBA, CMYK, YCbCr, HSV, I;16. Transparency shows white.
+        image: any size; modes 1, L, LA, P, PA, RGB, RGBA, CMYK, YCbCr, HSV, LAB, I;16. Transparency shows white.
         image_shape: (height, width) in pixels.
         channels: 1 (ITU-R 601-2 luma) or 3.
     Returns: uint8, shape (channels, height, width).
