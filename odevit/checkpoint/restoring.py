@@ -6,7 +6,6 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -17,6 +16,8 @@ from ..errors import NonFiniteError, UserError
 from ..flow import find_method
 from ..layout import TokenLayout
 from ..model import build
+from .conversion import read_safetensors
+from .diagnosis import diagnose, missing, safetensors_header
 from .saving import FORMAT
 
 log = logging.getLogger("odevit")
@@ -42,11 +43,16 @@ def load_model(path, *, device: Any = "cpu", img_size: int | tuple[int, int] | N
     if img_size is not None:
         model_config = replace(model_config, img_size=img_size)
     solver = _overridden(solver, overrides, model_config, folder)
-    tensors = strip_prefixes(safetensors.torch.load_file(folder / "model.safetensors"))
+    if not (folder / "model.safetensors").exists():
+        raise UserError(f"{folder}: no model.safetensors; found: {listing(folder)}")
+    tensors = strip_prefixes(read_safetensors(folder / "model.safetensors")[0])
     if model_config.grid != trained_grid and _POSITIONS in tensors:
         tensors[_POSITIONS] = resize_positions(tensors[_POSITIONS], trained_grid, model_config.grid)
-    with torch.device("meta"):  # nothing is allocated or drawn before the names and shapes are known to fit
-        model = build(model_config, solver, inputs)
+    try:
+        with torch.device("meta"):  # nothing is allocated or drawn before the names and shapes are known to fit
+            model = build(model_config, solver, inputs)
+    except RuntimeError as error:
+        raise UserError(f"{folder / 'config.json'}: no model can be built from it ({error})") from None
     check_fit(tensors, model.state_dict(), folder)
     if any(t.dtype == torch.float64 for t in tensors.values()):
         model = model.double()
@@ -62,10 +68,10 @@ def read_config(path) -> dict[str, Any]:
     """
     folder = Path(path)
     file, weights = folder / "config.json", folder / "model.safetensors"
-    inner = _embedded(weights) if weights.is_file() else None
+    inner = _embedded(weights)
     try:
         config = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         if inner is None:
             raise UserError(_no_config(folder)) from None
         log.warning("%s: no config.json; using the copy inside model.safetensors", folder)
@@ -80,20 +86,27 @@ def read_config(path) -> dict[str, Any]:
 
 
 def _embedded(weights: Path) -> dict[str, Any] | None:
-    with safetensors.safe_open(weights, "pt") as file:
-        text = (file.metadata() or {}).get("odevit")
-    return json.loads(text) if text else None
+    """The copy of config.json that our own weights carry."""
+    try:
+        text = (safetensors_header(weights) or {}).get("__metadata__", {}).get("odevit")
+        config = json.loads(text) if text else None
+    except (OSError, ValueError, AttributeError):  # damaged: reading the tensors will say how
+        return None
+    return config if isinstance(config, dict) and config.get("format") == FORMAT else None
 
 
 def _no_config(folder: Path) -> str:
     if not folder.exists():
-        beside = [p.name for p in folder.parent.iterdir()] if folder.parent.is_dir() else []
-        return f"{folder}: no such file or folder{nearest(folder.name, beside)}"
+        return f"{folder}: {missing(folder)}"
     if not folder.is_dir():
-        return f"{folder}: is a file; give the folder that holds config.json and model.safetensors"
+        return f"{folder}: {diagnose(folder) or 'is a file; give the folder that holds config.json and model.safetensors'}"
+    return f"{folder}: no config.json; found: {listing(folder)}"
+
+
+def listing(folder: Path) -> str:
+    """Names of the first few files of a folder."""
     found = sorted(p.name for p in folder.iterdir() if not p.name.startswith("."))
-    more = f" and {len(found) - 8} more" if len(found) > 8 else ""
-    return f"{folder}: no config.json; found: {', '.join(found[:8]) or 'nothing'}{more}"
+    return (", ".join(found[:8]) or "nothing") + (f" and {len(found) - 8} more" if len(found) > 8 else "")
 
 
 def _check_format(config: Any, file: Path) -> None:

@@ -1,7 +1,7 @@
 """Write a model folder so that a kill at any moment leaves a loadable one.
 
 Every file is written to a temporary name beside it, synced and renamed. The weights go first and carry a copy of the config:
-a kill between the two renames leaves new weights with an old config.json, and their differing `save` marks tell (`read_config`).
+a kill between the two renames leaves new weights with an old config.json, which their `save` marks tell (`read_config`).
 """
 
 import contextlib
@@ -37,10 +37,7 @@ def save_model(model: Backbone, path, *, card: str | None = None, extra: dict | 
         UserError: the disk is full or the folder cannot be written; the files that were there are intact.
     """
     folder = Path(path)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{folder}: cannot be made ({error.strerror or error})") from None
+    make_folder(folder)
     config = describe(model) | {"training": plain(extra or {})}
     config["save"] = hashlib.sha256(json.dumps(config).encode()).hexdigest()[:12]
     text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
@@ -99,6 +96,14 @@ def write_atomically(path, data) -> None:
         temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it; UserError where that is not possible."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be made ({error.strerror or error})") from None
 
 
 def sync_folder(folder: Path) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 
 from ..errors import UserError
-from .saving import write_atomically
+from .conversion import read_torch
+from .saving import make_folder, write_atomically
 
 MARK = "odevit training state"
 _PLAIN = (int, float, str, bool, bytes, type(None), torch.Tensor, torch.nn.Parameter, torch.Size, torch.dtype, torch.device)
@@ -21,7 +22,7 @@ def save_training_state(path, state: dict[str, Any]) -> None:
     _refuse_objects(state, "state")
     buffer = io.BytesIO()
     torch.save({MARK: 1, "state": state}, buffer)
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    make_folder(Path(path).parent)
     write_atomically(path, buffer.getbuffer())
 
 
@@ -38,10 +39,7 @@ def _refuse_objects(value: Any, where: str) -> None:
 
 def load_training_state(path) -> dict[str, Any]:
     """The dict that `save_training_state` wrote, on the CPU; UserError where the file is missing, broken or something else."""
-    try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror or error})") from None
+    content = read_torch(path)
     if not isinstance(content, dict) or MARK not in content:
         raise UserError(f"{path}: not a training state of odevit")
     if content[MARK] != 1:
