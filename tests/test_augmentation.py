@@ -141,6 +141,16 @@ def test_cutmix_takes_one_box_and_weighs_targets_by_its_area():
     assert 0 < own.min() < 0.5 < own.max() <= 1
 
 
+def test_a_cutmix_box_inside_the_image_has_the_area_drawn():
+    """With a = 10^4 every weight is 1/2 within a few per cent: the box is half of the image, less where the border cuts it."""
+    images, labels = coded(500), torch.zeros(500, dtype=torch.int64)
+    images[:, 2] = (torch.arange(500) % 2)[:, None, None]
+    out = raw(cutmix=1e4)(images, labels, torch.arange(500), 0)[0]
+    area = (out[:, 2] != images[:, 2]).float().mean((1, 2))
+    assert area.max() == (11 / 16) ** 2  # 16 sqrt(1/2) = 11.3 pixels, rounded down
+    assert area.min() < 0.25
+
+
 def test_with_both_each_sample_draws_one_and_weights_ignore_the_batch():
     images, labels = coded(), torch.arange(64) % 4
     both = raw(mixup=0.4, cutmix=1.0)
