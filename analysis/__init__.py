@@ -1,7 +1,24 @@
 """Exact, matrix-free numerics on (field, trajectory); every analysis returns a Report of NumPy arrays."""
 
+from .attention_maps import attention_along
+from .discretization import (
+    euler_error,
+    no_flip_radius,
+    observed_order,
+    solver_swap,
+    splitting_error,
+    stability_region,
+    step_stability,
+)
+from .interventions import KnockOut, KnockOutHead, Patch, Perturb, effect_map, intervene
+from .lyapunov import exponents_over, finite_time_exponents, kaplan_yorke, lyapunov_spectrum, net_and_ode
 from .operators import Jacobian, as_float64, flow_jacobian, jacobian, second_derivative, tangent_flow
+from .token_paths import logit_lens, plane_field, principal_basis, procrustes_distance, teacher_student, token_paths
 
 __all__ = [
-    "Jacobian", "as_float64", "flow_jacobian", "jacobian", "second_derivative", "tangent_flow",
+    "Jacobian", "KnockOut", "KnockOutHead", "Patch", "Perturb", "as_float64", "attention_along", "effect_map",
+    "euler_error", "exponents_over", "finite_time_exponents", "flow_jacobian", "intervene", "jacobian", "kaplan_yorke",
+    "logit_lens", "lyapunov_spectrum", "net_and_ode", "no_flip_radius", "observed_order", "plane_field", "principal_basis",
+    "procrustes_distance", "second_derivative", "solver_swap", "splitting_error", "stability_region", "step_stability",
+    "tangent_flow", "teacher_student", "token_paths",
 ]  # fmt: skip

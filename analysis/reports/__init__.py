@@ -1,8 +1,15 @@
 """What analyses return: NumPy arrays with named axes, units and provenance, and their files (needs NumPy only)."""
 
 from .base import FORMAT, Provenance, Report
+from .effects import EffectMapReport, InterventionReport
+from .exponents import ExponentsOverReport, LyapunovReport
+from .paths import AttentionReport, LensReport, MatchReport, PlaneReport, TokenPathReport
 from .spectral import InfluenceReport, RangeReport, SpectrumReport, ValueReport, WeightSpectraReport
+from .stepping import DiscretizationReport, OrderReport, RegionReport, SplittingReport, StabilityReport, SwapReport
 
 __all__ = [
-    "FORMAT", "InfluenceReport", "Provenance", "RangeReport", "Report", "SpectrumReport", "ValueReport", "WeightSpectraReport",
+    "AttentionReport", "DiscretizationReport", "EffectMapReport", "ExponentsOverReport", "FORMAT", "InfluenceReport",
+    "InterventionReport", "LensReport", "LyapunovReport", "MatchReport", "OrderReport", "PlaneReport", "Provenance",
+    "RangeReport", "RegionReport", "Report", "SpectrumReport", "SplittingReport", "StabilityReport", "SwapReport",
+    "TokenPathReport", "ValueReport", "WeightSpectraReport",
 ]  # fmt: skip

@@ -1,0 +1,133 @@
+"""Does the answer survive another solver or number of steps? Swaps of both on a trained model, and a sound no-flip radius.
+
+A prediction a cannot change while the readout's input moves by less than r = min_j (z_a - z_j) / ||w_a - w_j||, since
+z_a - z_j changes by at most ||w_a - w_j|| ||dx||. The input is CLS, after the final norm where the readout has one.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from odevit.errors import UserError
+from odevit.flow import find_method, integrate
+from odevit.trajectory import TimeGrid
+
+from ..operators import as_float64, check_finite, provenance
+from ..reports import SwapReport
+
+
+def readout_input(model, x: Tensor) -> Tensor:
+    """What the linear head sees of a state (..., N, D): CLS after the final norm, where there is one; shape (..., D)."""
+    return model.norm(x[..., 0, :])
+
+
+def no_flip_radius(model, x: Tensor) -> Tensor:
+    """Distance that the readout's input may move before the prediction can change.
+
+    Args:
+        model: with a linear `head` on `norm`(CLS), as ODEViT and ViT.
+        x: final states, (..., N, D).
+
+    Returns:
+        (...,), in the space of `readout_input`: for a model with a final norm that is the normalised CLS token, not the state.
+        In that space it is exact, the length of the smallest move that ties two logits; 0 for a tie.
+
+    Raises:
+        UserError: a head that is not linear.
+    """
+    if not isinstance(model.head, torch.nn.Linear):
+        raise UserError(f"model: its head is a {type(model.head).__name__}; the no-flip radius needs a linear head")
+    with torch.no_grad():
+        logits, weight = model.head(readout_input(model, x)), model.head.weight
+        winner = logits.argmax(-1, keepdim=True)
+        margin = logits.gather(-1, winner) - logits  # (..., C), 0 for the winner
+        apart = (weight[winner] - weight).norm(dim=-1)  # ||w_a - w_j||
+        never = torch.where(margin > 0, torch.inf, 0.0).to(margin)  # classes with equal rows keep their distance
+        radius = torch.where(apart > 0, margin / apart, never)
+        return radius.scatter(-1, winner, torch.inf).amin(-1)
+
+
+def solver_swap(
+    model,
+    images: Tensor,
+    methods: Sequence[str] = ("euler", "midpoint", "rk4", "dopri5"),
+    steps: Sequence[int] | None = None,
+    *,
+    labels: Tensor | None = None,
+    batch_size: int = 128,
+) -> SwapReport:
+    """Change of logits, predictions and accuracy for every method and number of steps, against the trained solver.
+
+    Args:
+        model: ODEViT (or ViT, whose layers then are steps of a piecewise field).
+        images: normalised, (M, C, H, W). labels: (M,), for accuracies.
+        methods: solver names; adaptive ones are run once, with the model's tolerances.
+        steps: numbers of steps; half, once, twice and four times the trained number unless given.
+
+    Returns:
+        SwapReport, one row for each solve. flip_rate is never above 1 - certain_rate: a theorem, not a measurement.
+
+    Raises:
+        UserError: unknown method, steps that do not end at the field's breaks, labels that do not fit.
+
+    Cost: the sum of the rows' nfe, in float64, for each image.
+    """
+    if images.ndim != 4 or len(images) == 0:
+        raise UserError(f"images: shape {tuple(images.shape)}; at least one image (M, C, H, W) is needed")
+    if labels is not None and tuple(labels.shape) != (len(images),):
+        raise UserError(f"labels: shape {tuple(labels.shape)} for {len(images)} images")
+    double, trained = as_float64(model), model.grid.steps
+    if steps is None:
+        steps = sorted({max(1, trained // 2), trained, 2 * trained, 4 * trained})
+    rows = [(m, s) for m in methods for s in (steps if find_method(m).kind != "adaptive" else (0,))]
+    base = _solve(double, images, model.solver.method, trained, batch_size)
+    table = [_compare(_solve(double, images, m, s or trained, batch_size), base, labels) for m, s in rows]
+    columns = {name: np.array([row[name] for row in table]) for name in table[0]}
+    return SwapReport(
+        trained_method=model.solver.method, trained_steps=trained, images=len(images), method=np.array([m for m, _ in rows]),
+        steps=np.array([s for _, s in rows]), radius=base.radius.cpu().numpy(), provenance=provenance(model, images), **columns,
+    )  # fmt: skip
+
+
+class _Answers(NamedTuple):
+    """Logits (M, C), readout inputs (M, D), no-flip radii (M,) and NFE of one solve."""
+
+    logits: Tensor
+    inputs: Tensor
+    radius: Tensor
+    nfe: int
+
+
+def _solve(model, images: Tensor, method: str, steps: int, batch_size: int) -> _Answers:
+    grid, found, nfe = TimeGrid(model.grid.t0, model.grid.t1, steps, save=1), [], 0
+    for batch in images.split(batch_size):
+        with torch.no_grad():
+            x0 = model.initial_state(batch.to(torch.float64))
+            solved = integrate(model.field, x0, grid, method, rtol=model.solver.rtol, atol=model.solver.atol)
+            x = solved.x[-1]
+            check_finite("x(T)", x, f"with {steps} steps of {method}")
+            found.append((model.readout(x), readout_input(model, x), no_flip_radius(model, x)))
+            nfe = max(nfe, solved.nfe)
+    logits, inputs, radius = (torch.cat(parts) for parts in zip(*found))
+    return _Answers(logits, inputs, radius, nfe)
+
+
+def _compare(new: _Answers, base: _Answers, labels: Tensor | None) -> dict[str, float]:
+    shift = (new.inputs - base.inputs).norm(dim=-1)
+    now, before = new.logits.argmax(-1), base.logits.argmax(-1)
+    accuracy = before_accuracy = float("nan")
+    if labels is not None:
+        truth = labels.to(now.device)
+        accuracy, before_accuracy = (float((p == truth).double().mean()) for p in (now, before))
+    return {
+        "nfe": new.nfe,
+        "max_logit_change": float((new.logits - base.logits).abs().max()),
+        "max_shift": float(shift.max()),
+        "flip_rate": float((now != before).double().mean()),
+        "certain_rate": float((shift < base.radius).double().mean()),
+        "accuracy": accuracy,
+        "accuracy_change": accuracy - before_accuracy,
+    }
