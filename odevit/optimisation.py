@@ -17,6 +17,16 @@ def schedule(step: int, total: int, warmup: float) -> float:
     return 0.5 * (1 + math.cos(math.pi * (step - rise) / max(1, total - rise)))
 
 
+def moving_average(decay: float):
+    """An update a <- d a + (1 - d) x for AveragedModel; d rises as (1 + n) / (10 + n) to `decay`, so that the start is forgotten."""
+
+    def update(averaged, current, n):
+        d = min(decay, (1 + float(n)) / (10 + float(n)))
+        return averaged * d + current * (1 - d)
+
+    return update
+
+
 def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict]:
     """Matrices with weight decay; vectors, norms and learned tokens without."""
     tokens = ("tokenizer.cls", "tokenizer.registers", "tokenizer.positions", "field.time_weight")

@@ -17,7 +17,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+from torch.optim.swa_utils import AveragedModel
 from tqdm import tqdm
 
 from .backbone import Backbone
@@ -28,7 +28,7 @@ from .errors import NonFiniteError, UserError
 from .evaluate import evaluate, nonfinite_cause
 from .model import build
 from .objective import Objective
-from .optimisation import parameter_groups, pick_device, schedule
+from .optimisation import moving_average, parameter_groups, pick_device, schedule
 from .trajectory import TimeGrid
 
 
@@ -76,8 +76,10 @@ class Trainer:
         self.objective = objective or Objective(self.model, config.loss, config.segments)
         self.augment = Augmenter(config.data, self.model.inputs.mean, self.model.inputs.std, m.num_classes, config.seed)
         self.optimizer = torch.optim.AdamW(parameter_groups(self.model, config.optim.weight_decay), lr=config.optim.lr)
-        average = get_ema_multi_avg_fn(config.optim.ema)
-        self.ema = AveragedModel(self.model, multi_avg_fn=average, use_buffers=True) if config.optim.ema else None
+        if config.amp == "bf16":
+            self.model.compute_in(torch.bfloat16)
+        average = moving_average(config.optim.ema)
+        self.ema = AveragedModel(self.model, avg_fn=average, use_buffers=True) if config.optim.ema else None
         self.progress = Progress()
         self.interrupted = False
         if config.resume:
@@ -85,8 +87,6 @@ class Trainer:
         self._prepare_forward()
 
     def _prepare_forward(self) -> None:
-        if self.config.amp == "bf16":
-            self.model.compute_in(torch.bfloat16)
         if self.device.type == "cuda":
             for block in self.model.field.blocks:
                 block.attn.fused = True  # type: ignore[union-attr]

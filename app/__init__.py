@@ -1,0 +1,1 @@
+"""Everything a person touches: the command line and the browser."""
