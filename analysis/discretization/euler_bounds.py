@@ -24,7 +24,7 @@ from odevit.trajectory import TimeGrid, Trajectory
 
 from ..operators import Field, Jacobian, as_float64, jacobian, prepared, provenance, second_derivative
 from ..reports import DiscretizationReport
-from ..spectra.leading import singular_triplets
+from ..spectra import singular_triplets
 
 VACUOUS = 50.0  # LT above which e^{LT} says nothing
 
@@ -103,6 +103,7 @@ class _Walk:
     residual: float = 0.0
 
     def __post_init__(self):
+        self.times = torch.tensor(self.grid.times).to(self.states[0])  # 0-d tensors, as the solver gives them to f
         self.errors = [torch.zeros_like(self.states[0])]
         self.bounds = [self.size(self.errors[0])]
 
@@ -119,12 +120,13 @@ class _Walk:
 
     def step(self, k: int) -> None:
         """Step k: norms at its start, x'' at both ends inside its own piece of the field, and the two recursions."""
-        h, (t, end) = self.grid.h, self.grid.times[k : k + 2]
+        h, (t, end) = self.grid.h, self.times[k : k + 2]
         piece = piece_at(self.f, self.grid.t0 + (k + 0.5) * h)
         j = jacobian(piece, self.states[k], t, batch_dims=self.batch_dims)
         step = jacobian(lambda s, y: y + h * piece(s, y), self.states[k], t, batch_dims=self.batch_dims)  # I + hJ
-        start_acceleration = second_derivative(piece, self.states[k], t)
-        end_acceleration = second_derivative(piece, self.states[k + 1], end)
+        start_acceleration, end_acceleration = (
+            second_derivative(piece, x, float(s)) for s, x in zip((t, end), self.states[k : k + 2])
+        )
         curvature = torch.maximum(self.size(start_acceleration), self.size(end_acceleration))
         self.norms.append(self.norm(j))
         self.step_norms.append(self.norm(step))
@@ -137,7 +139,7 @@ class _Walk:
     def finish(self) -> None:
         """Values at T, in the last piece of the field."""
         piece = piece_at(self.f, self.grid.t1 - 0.5 * self.grid.h)
-        j = jacobian(piece, self.states[-1], self.grid.t1, batch_dims=self.batch_dims)
+        j = jacobian(piece, self.states[-1], self.times[-1], batch_dims=self.batch_dims)
         self.norms.append(self.norm(j))
         self.accelerations.append(self.size(second_derivative(piece, self.states[-1], self.grid.t1)))
 

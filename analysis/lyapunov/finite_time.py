@@ -13,9 +13,9 @@ from odevit.trajectory import TimeGrid
 
 from ..operators import Field, Jacobian, flow_jacobian, prepared, provenance
 from ..reports import LyapunovReport
-from ..spectra.leading import singular_triplets
+from ..spectra import singular_triplets
 from .continuing import along_flow, continued, system_name
-from .kaplan_yorke import kaplan_yorke
+from .dimension import kaplan_yorke
 
 
 def finite_time_exponents(

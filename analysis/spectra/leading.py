@@ -126,9 +126,8 @@ def spectral_abscissa(f: Field, x: Tensor, t: float = 0.0, *, batch_dims: int = 
     """
     found = jacobian_spectrum(f, x, t, 1, "LR", batch_dims=batch_dims, **options)
     assert found.eigenvalues is not None
-    value, residual = found.eigenvalues[..., 0].real, found.residuals[..., 0]
-    if batch_dims == 0:
-        value, residual = float(value), float(residual)
     side = "exact" if found.dense else "Ritz value, no bound"
-    return ValueReport(provenance=found.provenance, name="spectral abscissa", value=value, residual=residual, side=side,
-                       products=found.products, t=float(t), remark=found.remark)  # fmt: skip
+    return ValueReport(
+        provenance=found.provenance, name="spectral abscissa", value=found.eigenvalues[..., 0].real, t=float(t),
+        residual=found.residuals[..., 0], side=side, products=found.products, remark=found.remark,
+    )  # fmt: skip

@@ -45,7 +45,9 @@ def matrices(operator: Jacobian) -> np.ndarray:
     return operator.dense().double().cpu().numpy().reshape(-1, operator.n, operator.n)
 
 
-def spectrum_report(f, operator: Jacobian, k: int, residuals, sizes, dense: bool, seed: int, budget: int, **values) -> SpectrumReport:
+def spectrum_report(
+    f, operator: Jacobian, k: int, residuals, sizes, dense: bool, seed: int, budget: int, **values
+) -> SpectrumReport:
     """Assemble the report: count what converged, drop the sample axis where there was none."""
     scale = np.nanmax(sizes, axis=1, keepdims=True) if np.isfinite(sizes).any() else 0.0
     good = residuals <= 2 * values["tolerance"] * scale  # measured anew, so not to be held against the last digit
