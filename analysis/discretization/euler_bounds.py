@@ -16,13 +16,12 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
-from torch.func import jvp
 
 from odevit.errors import UserError
 from odevit.flow import integrate, piece_at
 from odevit.trajectory import TimeGrid, Trajectory
 
-from ..operators import Field, Jacobian, as_float64, jacobian, prepared, provenance, second_derivative
+from ..operators import Field, Jacobian, as_float64, jacobian, linearize, prepared, provenance, second_derivative
 from ..reports import DiscretizationReport
 from ..spectra import singular_triplets
 
@@ -103,7 +102,8 @@ class _Walk:
     residual: float = 0.0
 
     def __post_init__(self):
-        self.times = torch.tensor(self.grid.times).to(self.states[0])  # 0-d tensors, as the solver gives them to f
+        self.times = torch.tensor(self.grid.times).to(self.states[0])
+        self.arrival = torch.empty(0)
         self.errors = [torch.zeros_like(self.states[0])]
         self.bounds = [self.size(self.errors[0])]
 
@@ -118,30 +118,35 @@ class _Walk:
         self.residual = max(self.residual, float(share.max()))
         return values.reshape(-1)
 
+    def linearised(self, piece: Field, k: int) -> Jacobian:
+        """J at the k-th time, which f is given as a 0-d tensor, as the solver does."""
+        t = self.times[k]
+        return jacobian(lambda _, y: piece(t, y), self.states[k], float(t), batch_dims=self.batch_dims)
+
     def step(self, k: int) -> None:
         """Step k: norms at its start, x'' at both ends inside its own piece of the field, and the two recursions."""
-        h, (t, end) = self.grid.h, self.times[k : k + 2]
+        h, x = self.grid.h, self.states
         piece = piece_at(self.f, self.grid.t0 + (k + 0.5) * h)
-        j = jacobian(piece, self.states[k], t, batch_dims=self.batch_dims)
-        step = jacobian(lambda s, y: y + h * piece(s, y), self.states[k], t, batch_dims=self.batch_dims)  # I + hJ
-        start_acceleration, end_acceleration = (
-            second_derivative(piece, x, float(s)) for s, x in zip((t, end), self.states[k : k + 2])
-        )
-        curvature = torch.maximum(self.size(start_acceleration), self.size(end_acceleration))
+        j = self.linearised(piece, k)
+        step = self.linearised(lambda t, y: y + h * piece(t, y), k)  # I + hJ
+        breaks = getattr(self.f, "breaks", ())
+        if k == 0 or breaks:
+            self.arrival = second_derivative(piece, x[k], self.grid.times[k])
+        start, self.arrival = self.arrival, second_derivative(piece, x[k + 1], self.grid.times[k + 1])
+        curvature = torch.maximum(self.size(start), self.size(self.arrival))
         self.norms.append(self.norm(j))
         self.step_norms.append(self.norm(step))
-        self.accelerations.append(self.size(start_acceleration))
+        self.accelerations.append(self.size(start))
         self.largest.append(curvature)
         self.bounds.append(self.step_norms[-1] * self.bounds[-1] + h * h / 2 * curvature)
         e = self.errors[-1]
-        self.errors.append(e + h * (j.matvec(e) - start_acceleration / 2))
+        self.errors.append(e + h * (j.matvec(e) - start / 2))
 
     def finish(self) -> None:
         """Values at T, in the last piece of the field."""
         piece = piece_at(self.f, self.grid.t1 - 0.5 * self.grid.h)
-        j = jacobian(piece, self.states[-1], self.times[-1], batch_dims=self.batch_dims)
-        self.norms.append(self.norm(j))
-        self.accelerations.append(self.size(second_derivative(piece, self.states[-1], self.grid.t1)))
+        self.norms.append(self.norm(self.linearised(piece, self.grid.steps)))
+        self.accelerations.append(self.size(self.arrival))
 
 
 def classical_bound(h: float, horizon: float, lipschitz: Tensor, curvature: Tensor) -> Tensor:
@@ -202,7 +207,7 @@ def _logits_shift(model, x: Tensor, shift: Tensor) -> Tensor:
     """Derivative of the readout at x along `shift`, (B, C) or (C,): W h e_cls for a linear head on CLS."""
     if model is None:
         return x.new_empty(0)
-    return jvp(model.readout, (x,), (shift,))[1]
+    return linearize(model.readout, x)[1](shift)
 
 
 def _true_error(walk: _Walk, refine: int, shift: Tensor) -> tuple[Tensor, Tensor, Tensor]:

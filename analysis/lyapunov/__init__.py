@@ -6,8 +6,8 @@ the sum of the first k QR averages never exceeds that of the first k finite-time
 
 from .auc import Auc, auc_interval
 from .dataset_exponents import exponents_over
+from .dimension import KaplanYorke, kaplan_yorke
 from .finite_time import finite_time_exponents, net_and_ode
-from .kaplan_yorke import KaplanYorke, kaplan_yorke
 from .qr_spectrum import lyapunov_spectrum
 
 __all__ = [
