@@ -11,6 +11,7 @@ from .discretization import (
     step_stability,
 )
 from .interventions import KnockOut, KnockOutHead, Patch, Perturb, effect_map, intervene
+from .lipschitz import lipschitz
 from .lyapunov import exponents_over, finite_time_exponents, kaplan_yorke, lyapunov_spectrum, net_and_ode
 from .operators import Jacobian, as_float64, flow_jacobian, jacobian, second_derivative, tangent_flow
 from .token_paths import logit_lens, plane_field, principal_basis, procrustes_distance, teacher_student, token_paths
@@ -18,7 +19,7 @@ from .token_paths import logit_lens, plane_field, principal_basis, procrustes_di
 __all__ = [
     "Jacobian", "KnockOut", "KnockOutHead", "Patch", "Perturb", "as_float64", "attention_along", "effect_map",
     "euler_error", "exponents_over", "finite_time_exponents", "flow_jacobian", "intervene", "jacobian", "kaplan_yorke",
-    "logit_lens", "lyapunov_spectrum", "net_and_ode", "no_flip_radius", "observed_order", "plane_field", "principal_basis",
-    "procrustes_distance", "second_derivative", "solver_swap", "splitting_error", "stability_region", "step_stability",
-    "tangent_flow", "teacher_student", "token_paths",
+    "lipschitz", "logit_lens", "lyapunov_spectrum", "net_and_ode", "no_flip_radius", "observed_order", "plane_field",
+    "principal_basis", "procrustes_distance", "second_derivative", "solver_swap", "splitting_error", "stability_region",
+    "step_stability", "tangent_flow", "teacher_student", "token_paths",
 ]  # fmt: skip

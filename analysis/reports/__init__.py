@@ -1,6 +1,7 @@
 """What analyses return: NumPy arrays with named axes, units and provenance, and their files (needs NumPy only)."""
 
 from .base import FORMAT, Provenance, Report
+from .bounds import FlowBoundReport, LipschitzReport
 from .effects import EffectMapReport, InterventionReport
 from .exponents import ExponentsOverReport, LyapunovReport
 from .paths import AttentionReport, LensReport, MatchReport, PlaneReport, TokenPathReport
@@ -8,8 +9,8 @@ from .spectral import InfluenceReport, RangeReport, SpectrumReport, ValueReport,
 from .stepping import DiscretizationReport, OrderReport, RegionReport, SplittingReport, StabilityReport, SwapReport
 
 __all__ = [
-    "AttentionReport", "DiscretizationReport", "EffectMapReport", "ExponentsOverReport", "FORMAT", "InfluenceReport",
-    "InterventionReport", "LensReport", "LyapunovReport", "MatchReport", "OrderReport", "PlaneReport", "Provenance",
-    "RangeReport", "RegionReport", "Report", "SpectrumReport", "SplittingReport", "StabilityReport", "SwapReport",
-    "TokenPathReport", "ValueReport", "WeightSpectraReport",
+    "AttentionReport", "DiscretizationReport", "EffectMapReport", "ExponentsOverReport", "FORMAT", "FlowBoundReport",
+    "InfluenceReport", "InterventionReport", "LensReport", "LipschitzReport", "LyapunovReport", "MatchReport",
+    "OrderReport", "PlaneReport", "Provenance", "RangeReport", "RegionReport", "Report", "SpectrumReport",
+    "SplittingReport", "StabilityReport", "SwapReport", "TokenPathReport", "ValueReport", "WeightSpectraReport",
 ]  # fmt: skip
