@@ -99,20 +99,28 @@ class SelfAttention(nn.Module):
             return (2 * dots - k.square().sum(-1).unsqueeze(-2)) / math.sqrt(self.head_dim)
         return dots if self.tau is None else self.tau.to(dots.dtype) * dots
 
-    def mix(self, stacked: Tensor) -> Tensor:
-        """Heads side by side, (..., N, D), before the output projection."""
+    def mix(self, stacked: Tensor) -> tuple[Tensor, Tensor]:
+        """Heads side by side, (..., N, D), before the output projection, and the maps (..., H, N, N)."""
         q, k, v = self.split(stacked)
-        if self.fused and self.kind == "dot":
-            out = F.scaled_dot_product_attention(q, k, v, scale=1.0)
-        else:
-            out = self.scores(q, k).softmax(-1) @ v
+        maps = self.scores(q, k).softmax(-1)
+        return self.joined(maps @ v), maps
+
+    def joined(self, heads: Tensor) -> Tensor:
+        """(..., H, N, d) as (..., N, D), scaled by nu where there is one."""
         if self.nu is not None:
-            out = out * self.nu.to(out.dtype)
-        return out.transpose(-3, -2).flatten(-2)
+            heads = heads * self.nu.to(heads.dtype)
+        return heads.transpose(-3, -2).flatten(-2)
+
+    def heads(self, stacked: Tensor) -> Tensor:
+        """As `mix` without the maps, by the fused kernel where that is on."""
+        if not (self.fused and self.kind == "dot"):
+            return self.mix(stacked)[0]
+        q, k, v = self.split(stacked)
+        return self.joined(F.scaled_dot_product_attention(q, k, v, scale=1.0))
 
     def forward(self, y: Tensor, dtype: torch.dtype | None = None) -> Tensor:
         """G(y), shape (..., N, D); products in `dtype`."""
-        return linear(self.mix(linear(y, *self.stacked(), dtype)), self.proj.weight, self.proj.bias, dtype)
+        return linear(self.heads(linear(y, *self.stacked(), dtype)), self.proj.weight, self.proj.bias, dtype)
 
     def maps(self, y: Tensor) -> Tensor:
         """The attention maps P, (..., H, N, N): row = query, rows sum to 1."""

@@ -16,7 +16,7 @@ from .config import BackboneConfig, ViTConfig
 
 
 class CenterNorm(nn.Module):
-    """C(x) = gamma * D/(D-1) * (x - mean(x)) + beta over the channels of each token; linear, norm at most D/(D-1) max|gamma|."""
+    """C(x) = gamma * D/(D-1) * (x - mean(x)) + beta per token; affine, norm at most D/(D-1) max|gamma|."""
 
     def __init__(self, dim: int):
         super().__init__()
@@ -96,48 +96,62 @@ class Block(nn.Module):
 
     def attention_part(self, x: Tensor, shift: Tensor | None = None, dtype: torch.dtype | None = None) -> Tensor:
         """G(x), shape (..., N, D); `shift` (D,) is added to the normalised tokens."""
-        out = self.attn(_shifted(self.norm1(x), shift), dtype)
-        return out if self.scale1 is None else self.scale1 * out
+        return _scaled(self.attn(_shifted(self.norm1(x), shift), dtype), self.scale1)
 
     def mlp_part(self, x: Tensor, shift: Tensor | None = None, dtype: torch.dtype | None = None) -> Tensor:
         """F(x), shape (..., N, D)."""
-        out = self.mlp(_shifted(self.norm2(x), shift), dtype)
+        out = self.mlp(_shifted(self.norm2(x), shift), dtype).to(x.dtype)
         return out if self.scale2 is None else self.scale2 * out
 
     def forward(self, x: Tensor, shift: Tensor | None = None, dtype: torch.dtype | None = None) -> Tensor:
-        """The velocity, shape (..., N, D), in float32 or better where x is."""
-        if self._linear:
-            return self._folded(x, shift, dtype)
-        attended = self.attention_part(x, shift, dtype)
-        return attended + self.mlp_part(x + attended if self.sequential else x, shift, dtype)
+        """The velocity, shape (..., N, D)."""
+        stacked, rest = self._enter(x, shift, dtype)
+        return self._leave(x, shift, dtype, self.attn.heads(stacked), rest)
+
+    def with_maps(
+        self, x: Tensor, shift: Tensor | None = None, dtype: torch.dtype | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """The velocity and the attention maps (..., H, N, N) that it is made of."""
+        stacked, rest = self._enter(x, shift, dtype)
+        heads, maps = self.attn.mix(stacked)
+        return self._leave(x, shift, dtype, heads, rest), maps
+
+    def compile(self, *args, **how):
+        """torch.compile both ways to evaluate the block, in place."""
+        super().compile(*args, **how)
+        self.with_maps = torch.compile(self.with_maps, *args, **how)  # type: ignore[method-assign]
 
     def maps(self, x: Tensor, shift: Tensor | None = None) -> Tensor:
         """Attention maps at x, (..., H, N, N)."""
         return self.attn.maps(_shifted(self.norm1(x), shift))
 
-    def _folded(self, x: Tensor, shift: Tensor | None, dtype: torch.dtype | None) -> Tensor:
-        """F(x) + G(x) with one product for all that acts on x: linear norms fold into the weights, the tokens are centred once."""
-        weights: list[Tensor] = []
-        biases: list[Tensor | None] = []
-        for norm, (weight, bias) in (
-            (self.norm1, self.attn.stacked()),
-            (self.norm2, (self.mlp.fc1.weight, self.mlp.fc1.bias)),
-        ):
-            offset = shift
-            if isinstance(norm, CenterNorm):
-                offset = norm.beta if shift is None else norm.beta + shift
-                biases.append(F.linear(offset, weight, bias))
-                weights.append(weight * norm.scale)
-            else:
-                biases.append(bias if offset is None else F.linear(offset, weight, bias))
-                weights.append(weight)
+    def _enter(self, x: Tensor, shift: Tensor | None, dtype: torch.dtype | None) -> tuple[Tensor, Tensor | None]:
+        """Product with the maps of q, k, v; and the centred tokens where the norms are linear and so fold into the weights."""
+        if not self._linear:
+            return linear(_shifted(self.norm1(x), shift), *self.attn.stacked(), dtype), None
         if isinstance(self.norm1, CenterNorm):
             x = x - x.mean(-1, keepdim=True)
-        split = [w.shape[0] for w in weights]
-        bias = torch.cat([b for b in biases if b is not None]) if biases[0] is not None else None
-        stacked, hidden = linear(x, torch.cat(weights), bias, dtype).split(split, -1)
-        attended = linear(self.attn.mix(stacked), self.attn.proj.weight, self.attn.proj.bias, dtype)
+        x = x if dtype is None else x.to(dtype)  # rounded once for both branches
+        return linear(x, *_fold(self.norm1, shift, *self.attn.stacked()), dtype), x
+
+    def _leave(self, x: Tensor, shift: Tensor | None, dtype, heads: Tensor, centred: Tensor | None) -> Tensor:
+        """The velocity from the heads: output projection, and the MLP on what it sees."""
+        attended = _scaled(linear(heads, self.attn.proj.weight, self.attn.proj.bias, dtype), self.scale1)
+        if centred is None:
+            return attended + self.mlp_part(x + attended if self.sequential else x, shift, dtype)
+        hidden = linear(centred, *_fold(self.norm2, shift, self.mlp.fc1.weight, self.mlp.fc1.bias), dtype)
         return attended + linear(self.mlp.act(hidden), self.mlp.fc2.weight, self.mlp.fc2.bias, dtype)
+
+
+def _scaled(out: Tensor, scale: Tensor | None) -> Tensor:
+    return out if scale is None else scale * out
+
+
+def _fold(norm: nn.Module, shift: Tensor | None, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """Weight and bias that do to centred tokens what weight(norm(x) + shift) + bias does to x."""
+    if not isinstance(norm, CenterNorm):
+        return weight, bias if shift is None else F.linear(shift, weight, bias)
+    return weight * norm.scale, F.linear(norm.beta if shift is None else norm.beta + shift, weight, bias)
 
 
 def _shifted(y: Tensor, shift: Tensor | None) -> Tensor:
@@ -211,6 +225,10 @@ class VectorField(nn.Module):
         """Attention maps P at (t, x), shape (B, H, N, N): row = query."""
         return self.piece(t).attention(t, x)
 
+    def with_maps(self, t, x: Tensor) -> tuple[Tensor, Tensor]:
+        """dx/dt and the attention maps (B, H, N, N) at (t, x), for the price of dx/dt."""
+        return self.piece(t).with_maps(t, x)
+
     def forward(self, t, x: Tensor) -> Tensor:
         """dx/dt at (t, x), shape (B, N, D)."""
         return self.block_at(t)(x, self.shift(t), self.compute_dtype)
@@ -225,6 +243,10 @@ class Piece:
     def __call__(self, t, x: Tensor) -> Tensor:
         """dx/dt at (t, x)."""
         return self.block(x, self.field.shift(t), self.field.compute_dtype)
+
+    def with_maps(self, t, x: Tensor) -> tuple[Tensor, Tensor]:
+        """dx/dt and the attention maps at (t, x)."""
+        return self.block.with_maps(x, self.field.shift(t), self.field.compute_dtype)  # type: ignore[operator]
 
     def attention_part(self, x: Tensor, t=0.0) -> Tensor:
         """G at (t, x)."""

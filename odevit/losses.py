@@ -12,7 +12,7 @@ from .trajectory import Trajectory
 
 def cross_entropy(logits: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
     """Mean cross-entropy in nats; targets are class indices (B,) or probabilities (B, C)."""
-    return F.cross_entropy(logits.float(), targets, label_smoothing=smoothing)
+    return F.cross_entropy(logits, targets, label_smoothing=smoothing)
 
 
 def curvature(trajectory: Trajectory) -> Tensor:
@@ -22,11 +22,12 @@ def curvature(trajectory: Trajectory) -> Tensor:
     velocities are f(x_k) = (x_{k+1} - x_k) / h exactly, so no evaluation is added; for other methods these differences are
     velocities to second order. Needs every step saved. Related: TayNODE (2007.04504), RNODE (2002.02798).
     """
-    if trajectory.h is None or trajectory.interpolated is not None or len(trajectory.x) < 3:
+    h, between = trajectory.h, trajectory.interpolated is not None
+    if h is None or between or len(trajectory.t) < 3 or float((trajectory.t.diff() / h - 1).abs().max()) > 1e-6:
         raise UserError("curvature: needs a fixed-step trajectory with every step saved and at least 2 steps")
     moves = [b - a for a, b in pairwise(trajectory.x.unbind())]  # unbind: slices would fill a gradient of all states each
     bends = [(b - a).square().sum(-1).mean() for a, b in pairwise(moves)]
-    return torch.stack(bends).sum() / trajectory.h**2
+    return torch.stack(bends).sum() / h**2
 
 
 def jasmin(attention: Tensor, k: int = 0) -> Tensor:
@@ -42,7 +43,7 @@ def jasmin(attention: Tensor, k: int = 0) -> Tensor:
     n = attention.shape[-1]
     if not 0 <= k <= n:
         raise UserError(f"jasmin: k = {k} is not between 0 and {n} tokens")
-    top = attention.topk(min(max(k, 1) + 1, n), dim=-1).values
+    top = attention.topk(min(max(k, 1) + 1, n), dim=-1).values.float()
     padded = F.pad(top, (0, 1)) if top.shape[-1] < max(k, 1) + 1 else top
     g = padded[..., :-1] * (1 - padded[..., :-1] + padded[..., 1:])
     logs = g.clamp_min(torch.finfo(g.dtype).tiny).log()

@@ -1,12 +1,16 @@
 """What a training step minimises: cross-entropy plus penalties on the trajectory, as one module (so that DDP can wrap it)."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
 from . import losses
 from .backbone import Backbone
 from .config import LossConfig
-from .trajectory import TimeGrid, Trajectory
+from .field import VectorField
+from .flow import integrate
+from .trajectory import TimeGrid
 
 
 class Objective(nn.Module):
@@ -23,33 +27,57 @@ class Objective(nn.Module):
     @property
     def needs_states(self) -> bool:
         """Whether the trajectory must keep every step."""
-        return bool(self.config.curvature or self.config.jasmin)
+        return bool(self.config.curvature)
 
     def forward(self, images: Tensor, targets: Tensor, grid: TimeGrid) -> dict[str, Tensor]:
         """Means over the batch: loss, ce, curvature, jasmin; nfe; and correct, the number of right answers."""
-        solved = self.model.trajectory(images, grid, segments=self.segments)
+        watched = Watched(self.model.field, self.config, grid) if self.config.jasmin else None
+        solver = self.model.solver
+        solved = integrate(
+            watched or self.model.field, self.model.initial_state(images), grid, solver.method,
+            rtol=solver.rtol, atol=solver.atol, segments=self.segments,
+        )  # fmt: skip
         logits = self.model.readout(solved.x.unbind()[-1])
         terms = {"ce": losses.cross_entropy(logits, targets, self.config.label_smoothing)}
         if self.config.curvature:
             terms["curvature"] = losses.curvature(solved)
-        if self.config.jasmin:
-            terms["jasmin"] = self.jasmin(solved)
+        if watched is not None:
+            terms["jasmin"] = watched.mean()
         loss = terms["ce"]
         for name in ("curvature", "jasmin"):
             if name in terms:
                 loss = loss + getattr(self.config, name) * terms[name]
         labels = targets if targets.ndim == 1 else targets.argmax(1)
         correct = (logits.argmax(1) == labels).sum()
-        nfe = torch.tensor(float(solved.nfe))
-        return {"loss": loss, **terms, "correct": correct, "nfe": nfe}
+        return {"loss": loss, **terms, "correct": correct, "nfe": torch.tensor(float(solved.nfe))}
 
-    def jasmin(self, solved: Trajectory) -> Tensor:
-        """JaSMin over the last share of the states at which the field is evaluated; maps are recomputed state by state."""
-        states = solved.x.unbind()[:-1]
-        first = len(states) - max(1, round(self.config.jasmin_window * len(states)))
-        times = solved.t.tolist()
-        values = [
-            losses.jasmin(self.model.field.attention(times[k], states[k])[None], self.config.jasmin_k)
-            for k in range(first, len(states))
-        ]
-        return torch.stack(values).mean()
+
+class Watched:
+    """A field that notes JaSMin of the maps of its own evaluations in a window of time, so that no map is computed twice."""
+
+    def __init__(self, field: VectorField, config: LossConfig, grid: TimeGrid):
+        self.field, self.k, self.breaks = field, config.jasmin_k, field.breaks
+        self.first = grid.t1 - max(config.jasmin_window * (grid.t1 - grid.t0), grid.h) - grid.tolerance
+        self.values: dict[float, Tensor] = {}
+
+    def piece(self, t) -> Callable[..., Tensor]:
+        """The smooth field around time t."""
+        inside = self.field.piece(t)
+
+        def evaluate(s, x: Tensor) -> Tensor:
+            if float(s) < self.first:
+                return inside(s, x)
+            velocity, maps = inside.with_maps(s, x)
+            value = losses.jasmin(maps[None], self.k)
+            self.values.setdefault(float(s), value)  # a checkpointed segment evaluates again in its backward pass
+            return velocity
+
+        return evaluate
+
+    def __call__(self, t, x: Tensor) -> Tensor:
+        """dx/dt at (t, x)."""
+        return self.piece(t)(t, x)
+
+    def mean(self) -> Tensor:
+        """Mean over the noted evaluations."""
+        return torch.stack(list(self.values.values())).mean()
