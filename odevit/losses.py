@@ -43,7 +43,8 @@ def jasmin(attention: Tensor, k: int = 0) -> Tensor:
     n = attention.shape[-1]
     if not 0 <= k <= n:
         raise UserError(f"jasmin: k = {k} is not between 0 and {n} tokens")
-    top = attention.topk(min(max(k, 1) + 1, n), dim=-1).values.float()
+    top = attention.topk(min(max(k, 1) + 1, n), dim=-1).values
+    top = top.to(torch.promote_types(top.dtype, torch.float32))
     padded = F.pad(top, (0, 1)) if top.shape[-1] < max(k, 1) + 1 else top
     g = padded[..., :-1] * (1 - padded[..., :-1] + padded[..., 1:])
     logs = g.clamp_min(torch.finfo(g.dtype).tiny).log()
