@@ -46,7 +46,7 @@ def to_pixels(image: Image.Image, image_shape: tuple[int, int], channels: int) -
     Raises: UserError naming the mode (I and F have no known scale) or the size (more than MAX_PIXELS).
     """
     if channels not in MODES:
-        raise UserError(f"model.in_channels: {channels}, but images have 1 (grey) or 3 (RGB) channels")
+        raise UserError(f"model.in_chans: {channels}, but images have 1 (grey) or 3 (RGB) channels")
     if image.width * image.height > MAX_PIXELS:
         raise UserError(f"image of {image.width} x {image.height} pixels: more than the limit of {MAX_PIXELS:,} pixels")
     upright = ImageOps.exif_transpose(image)
