@@ -26,8 +26,7 @@ class Backbone(nn.Module):
         super().__init__()
         find_method(solver.method)
         if len(inputs.mean) != config.in_chans:
-            channels = config.in_chans
-            inputs = InputConfig((0.5,) * channels, (0.25,) * channels, inputs.classes, inputs.source)
+            inputs = _fitted(inputs, config.in_chans)
         self.config, self.solver, self.inputs = config, solver, inputs
         self.tokenizer = Tokenizer(config)
         self.field = field
@@ -44,10 +43,14 @@ class Backbone(nn.Module):
 
     def initial_state(self, images: Tensor) -> Tensor:
         """x0 of normalised images (B, C, H, W), shape (B, N, D), at least float32."""
-        expected = (self.config.in_chans, *self.config.image_shape)
+        expected, weights = (self.config.in_chans, *self.config.image_shape), self.head.weight.dtype
         if images.ndim != 4 or tuple(images.shape[1:]) != expected:
             raise UserError(f"images: expected (B, {', '.join(map(str, expected))}), got {tuple(images.shape)}")
-        x0 = self.tokenizer(images)
+        if not images.is_floating_point():
+            raise UserError(f"images: expected normalised floats, got {images.dtype}; model.preprocess makes them")
+        if weights in (torch.float16, torch.bfloat16):
+            raise UserError(f"weights: {weights} is too coarse for a solver; keep float32 and use compute_in({weights})")
+        x0 = self.tokenizer(images.to(weights))
         return x0.float() if x0.dtype in (torch.float16, torch.bfloat16) else x0
 
     def trajectory(
@@ -69,10 +72,11 @@ class Backbone(nn.Module):
 
     def flow(self, x0: Tensor, grid: TimeGrid | None = None, *, method: str | None = None, segments: int = 0) -> Trajectory:
         """The solution from a state x0 of shape (B, N, D); arguments as in `trajectory`."""
-        solver = self.solver
-        solved = integrate(
-            self.field, x0, grid or self.grid, method or solver.method, rtol=solver.rtol, atol=solver.atol, segments=segments
-        )
+        solver, method = self.solver, method or self.solver.method
+        dtype = self.field.compute_dtype
+        if dtype is not None and find_method(method).kind == "adaptive":
+            raise UserError(f"method: {method} takes the rounding of {dtype} for its error; use a fixed-step method or float32")
+        solved = integrate(self.field, x0, grid or self.grid, method, rtol=solver.rtol, atol=solver.atol, segments=segments)
         return replace(solved, layout=self.layout)
 
     def readout(self, x: Tensor) -> Tensor:
@@ -84,7 +88,7 @@ class Backbone(nn.Module):
         return self.readout(self.trajectory(images, self.grid.with_save(1)).x[-1])
 
     def preprocess(self, images) -> Tensor:
-        """Normalised images (B, C, H, W) from a PIL image or a uint8 tensor (C, H, W) or (B, C, H, W), on the model's device."""
+        """Normalised images (B, C, H, W), on the model's device, from a PIL image or a uint8 tensor (C, H, W), (B, C, H, W)."""
         from .data import normalise, to_pixels
 
         if not isinstance(images, Tensor):
@@ -98,11 +102,14 @@ class Backbone(nn.Module):
         return self
 
     @classmethod
-    def from_pretrained(cls, path) -> "Backbone":
-        """The model saved in a folder (config.json, model.safetensors); raises UserError with a one-line diagnosis."""
+    def from_pretrained(cls, path, **overrides) -> "Backbone":
+        """The model saved in a folder (config.json, model.safetensors); raises UserError with a one-line diagnosis.
+
+        Overrides: device, img_size, and fields of the solver, as in `checkpoint.load_model`.
+        """
         from .checkpoint import load_model
 
-        model = load_model(path)
+        model = load_model(path, **overrides)
         if not isinstance(model, cls):
             raise UserError(f"{path}: holds a {type(model).__name__}, not a {cls.__name__}")
         return model
@@ -112,3 +119,11 @@ class Backbone(nn.Module):
         from .checkpoint import save_model
 
         save_model(self, path, card=card)
+
+
+def _fitted(inputs: InputConfig, channels: int) -> InputConfig:
+    """The default normalisation for another number of channels; one that was given must fit."""
+    default = InputConfig()
+    if (inputs.mean, inputs.std) != (default.mean, default.std):
+        raise UserError(f"data.mean: {len(inputs.mean)} values, but the model has {channels} channel(s)")
+    return replace(inputs, mean=default.mean[:1] * channels, std=default.std[:1] * channels)

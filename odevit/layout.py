@@ -5,6 +5,8 @@ Order of the tokens (ODE-ViT, arXiv 2511.16501): [CLS], patches row by row, regi
 
 from dataclasses import dataclass
 
+from .errors import UserError
+
 
 @dataclass(frozen=True, init=False, repr=False)
 class TokenLayout:
@@ -25,7 +27,7 @@ class TokenLayout:
     def __init__(self, registers: int = 0, grid: tuple[int, int] = (1, 1)):
         rows, columns = grid
         if registers < 0 or rows < 1 or columns < 1:
-            raise ValueError(f"layout: registers {registers} must be >= 0 and grid {grid} must be positive")
+            raise UserError(f"layout: registers {registers} must be >= 0 and grid {grid} must be positive")
         object.__setattr__(self, "num_registers", int(registers))
         object.__setattr__(self, "grid", (int(rows), int(columns)))
 

@@ -16,6 +16,26 @@ from .layout import TokenLayout
 ON_GRID = 1e-9  # two times closer than this, relative to the larger of |t0| and |t1|, are the same time
 
 
+def _finite(name: str, value) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise UserError(f"{name}: {value!r} is not a number") from None
+    if not math.isfinite(number):
+        raise UserError(f"{name}: {number} is not a finite time")
+    return number
+
+
+def _count(name: str, value) -> int:
+    try:
+        good = not isinstance(value, bool) and int(value) == value and value >= 1
+    except (TypeError, ValueError, OverflowError):
+        good = False
+    if not good:
+        raise UserError(f"{name}: {value!r} is not a positive integer")
+    return int(value)
+
+
 @dataclass(frozen=True)
 class TimeGrid:
     """The interval [t0, t1] in `steps` equal steps, and the times to be saved.
@@ -39,29 +59,23 @@ class TimeGrid:
 
     def __post_init__(self):
         for name in ("t0", "t1"):
-            if not math.isfinite(getattr(self, name)):
-                raise UserError(f"{name}: {getattr(self, name)} is not a finite time")
-            object.__setattr__(self, name, float(getattr(self, name)))
+            object.__setattr__(self, name, _finite(name, getattr(self, name)))
         if self.t0 == self.t1:
             raise UserError(f"horizon: t0 = t1 = {self.t0:g}, there is nothing to integrate")
-        if isinstance(self.steps, bool) or int(self.steps) != self.steps or self.steps < 1:
-            raise UserError(f"steps: {self.steps} is not a positive integer")
-        object.__setattr__(self, "steps", int(self.steps))
-        if isinstance(self.save, Sequence):
-            object.__setattr__(self, "save", self._checked(self.save))
-        elif self.save is not None and self.save < 1:
-            raise UserError(f"save: {self.save} intervals; at least 1 is needed")
+        object.__setattr__(self, "steps", _count("steps", self.steps))
+        save = getattr(self.save, "tolist", lambda: self.save)()  # NumPy arrays, tensors
+        if isinstance(save, Sequence):
+            object.__setattr__(self, "save", self._checked(save))
+        elif save is not None:
+            object.__setattr__(self, "save", _count("save", save))
 
     def _checked(self, save: Sequence[float]) -> tuple[float, ...]:
-        times = tuple(float(t) for t in save)
+        times = tuple(_finite("save", t) for t in save)
         if len(times) < 2:
             raise UserError(f"save: {len(times)} time(s); at least 2 are needed, from t0 to t1")
-        bad = [t for t in times if not math.isfinite(t)]
-        if bad:
-            raise UserError(f"save: {bad[0]} is not a finite time")
         sign = math.copysign(1.0, self.t1 - self.t0)
         for a, b in zip(times, times[1:]):
-            if sign * (b - a) <= 0:
+            if sign * (b - a) <= self.tolerance:
                 raise UserError(f"save: times {a:g}, {b:g} repeat or run against the direction from {self.t0:g} to {self.t1:g}")
         if sign * (times[0] - self.t0) < -self.tolerance or sign * (times[-1] - self.t1) > self.tolerance:
             raise UserError(f"save: times {times[0]:g} .. {times[-1]:g} leave the interval [{self.t0:g}, {self.t1:g}]")
@@ -69,8 +83,8 @@ class TimeGrid:
 
     @property
     def tolerance(self) -> float:
-        """Times closer than this are the same time."""
-        return ON_GRID * max(abs(self.t0), abs(self.t1))
+        """Times closer than this are the same time; always far below a step."""
+        return min(ON_GRID * max(abs(self.t0), abs(self.t1)), abs(self.h) / 1000)
 
     @property
     def h(self) -> float:
@@ -134,13 +148,13 @@ class Trajectory:
         """States of the register tokens, (K, B, R, D)."""
         return self.x[..., self._named().registers, :]
 
-    def at(self, time: float) -> Tensor:
-        """The saved state at `time`; raises UserError where that time was not saved."""
+    def at(self, time: float):
+        """The saved state at `time` (a tuple where the state is one); raises UserError where that time was not saved."""
         gap = (self.t - time).abs()
         k = int(gap.argmin())
         if not gap[k] <= ON_GRID * max(1.0, float(self.t.abs().max())):
             raise UserError(f"time: {time:g} was not saved; the nearest saved time is {float(self.t[k]):g}")
-        return self.x[k]
+        return tuple(part[k] for part in self.x) if isinstance(self.x, tuple) else self.x[k]
 
     def _named(self) -> TokenLayout:
         if self.layout is None:

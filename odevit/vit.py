@@ -9,7 +9,7 @@ from dataclasses import replace
 from torch import Tensor
 
 from .backbone import Backbone
-from .config import InputConfig, SolverConfig, ViTConfig
+from .config import InputConfig, ViTConfig
 from .field import VectorField
 from .trajectory import TimeGrid, Trajectory
 
@@ -25,8 +25,7 @@ class ViT(Backbone):
     config: ViTConfig
 
     def __init__(self, config: ViTConfig, inputs: InputConfig | None = None):
-        solver = SolverConfig("euler", float(config.depth), config.depth)
-        super().__init__(config, VectorField(config, config.depth, solver.horizon), solver, inputs or InputConfig())
+        super().__init__(config, VectorField(config, config.depth, config.depth), config.solver, inputs or InputConfig())
 
     def flow(self, x0: Tensor, grid: TimeGrid | None = None, *, method: str | None = None, segments: int = 0) -> Trajectory:
         """Hidden states from x0, t = 0, 1, .., depth; other grids and methods read the layers as a piecewise field."""

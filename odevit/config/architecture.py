@@ -54,8 +54,11 @@ class BackboneConfig:
                 raise UserError(f"{name}: {getattr(self, name)} must be at least 1")
         if self.registers < 0:
             raise UserError(f"registers: {self.registers} must be 0 or more")
-        if self.mlp_ratio <= 0:
-            raise UserError(f"mlp_ratio: {self.mlp_ratio} must be positive")
+        for name in ("mlp_ratio", "norm_eps"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise UserError(f"{name}: {getattr(self, name)} must be positive and finite")
+        if self.embed_dim < 2:
+            raise UserError(f"embed_dim: {self.embed_dim}; a normalisation over channels needs at least 2")
         if self.embed_dim % self.num_heads:
             raise UserError(f"num_heads: {self.num_heads} does not divide embed_dim {self.embed_dim}")
         if self.num_classes < 2:
@@ -123,6 +126,11 @@ class ViTConfig(BackboneConfig):
         one_of("block", self.block, ("parallel", "sequential"))
         one_of("activation", self.activation, ("gelu", "gelu_tanh", "quick_gelu"))
 
+    @property
+    def solver(self) -> "SolverConfig":
+        """Its layers as Euler steps of size 1 over [0, depth]."""
+        return SolverConfig("euler", float(self.depth), self.depth)
+
 
 @dataclass(frozen=True)
 class SolverConfig:
@@ -165,5 +173,5 @@ class InputConfig:
     def __post_init__(self):
         if len(self.mean) != len(self.std):
             raise UserError(f"data.mean has {len(self.mean)} values, data.std {len(self.std)}")
-        if any(s <= 0 for s in self.std):
-            raise UserError(f"data.std: {self.std} must be positive")
+        if not all(0 < s < float("inf") for s in self.std):
+            raise UserError(f"data.std: {self.std} must be positive and finite")

@@ -1,16 +1,15 @@
 """Named configurations, in timm's manner: odevit_<size>_<stem>_<pixels>."""
 
-import dataclasses
 import fnmatch
 from dataclasses import fields
 from typing import Any
 
 from ..errors import UserError
 from .architecture import BackboneConfig, ODEViTConfig, SolverConfig, ViTConfig
-from .reading import nearest, one_of
+from .reading import from_dict, nearest, one_of, to_dict
 
-_TINY: dict[str, Any] = dict(embed_dim=128, num_heads=4, mlp_ratio=2.0, registers=4)
-_SMALL: dict[str, Any] = dict(embed_dim=192, num_heads=3, mlp_ratio=4.0, registers=4)
+_TINY: dict[str, Any] = {"embed_dim": 128, "num_heads": 4, "mlp_ratio": 2.0, "registers": 4}
+_SMALL: dict[str, Any] = {"embed_dim": 192, "num_heads": 3, "mlp_ratio": 4.0, "registers": 4}
 
 PRESETS: dict[str, tuple[BackboneConfig, SolverConfig]] = {
     "odevit_tiny_patch4_32": (ODEViTConfig(**_TINY), SolverConfig()),
@@ -25,11 +24,11 @@ PRESETS: dict[str, tuple[BackboneConfig, SolverConfig]] = {
         ODEViTConfig(img_size=8, patch_size=1, in_chans=1, embed_dim=48, num_heads=4, registers=2),
         SolverConfig(horizon=4.0, steps=4),
     ),
-    "vit_tiny_patch4_32": (ViTConfig(**_TINY), SolverConfig(horizon=6.0, steps=6)),
-    "vit_tiny_conv_32": (ViTConfig(**_TINY, stem="conv"), SolverConfig(horizon=6.0, steps=6)),
+    "vit_tiny_patch4_32": (ViTConfig(**_TINY), ViTConfig().solver),
+    "vit_tiny_conv_32": (ViTConfig(**_TINY, stem="conv"), ViTConfig().solver),
     "vit_digits": (
         ViTConfig(img_size=8, patch_size=1, in_chans=1, embed_dim=48, num_heads=4, registers=2, depth=4),
-        SolverConfig(horizon=4.0, steps=4),
+        ViTConfig(depth=4).solver,
     ),
 }
 
@@ -40,9 +39,9 @@ def list_models(pattern: str = "*") -> list[str]:
 
 
 def preset(name: str, **overrides) -> tuple[BackboneConfig, SolverConfig]:
-    """The (model, solver) configs of a preset, with fields of either replaced.
+    """The (model, solver) configs of a preset, with fields of either replaced; the solver of a discrete ViT follows its depth.
 
-    Raises UserError for an unknown preset or field, naming the nearest.
+    Raises UserError for an unknown preset or field, naming the nearest, and for a value of the wrong type.
     """
     one_of("preset", name, PRESETS)
     model, solver = PRESETS[name]
@@ -51,6 +50,9 @@ def preset(name: str, **overrides) -> tuple[BackboneConfig, SolverConfig]:
     for key in overrides:
         if key not in of_model | of_solver:
             raise UserError(f"{key}: unknown field{nearest(key, of_model | of_solver)}")
-    model = dataclasses.replace(model, **{k: v for k, v in overrides.items() if k in of_model})
-    solver = dataclasses.replace(solver, **{k: v for k, v in overrides.items() if k in of_solver})
-    return model, solver
+    model = from_dict(type(model), to_dict(model) | {k: v for k, v in overrides.items() if k in of_model}, name)
+    if not isinstance(model, ViTConfig):
+        return model, from_dict(SolverConfig, to_dict(solver) | {k: v for k, v in overrides.items() if k in of_solver}, name)
+    for key in of_solver.intersection(overrides):
+        raise UserError(f"{key}: a discrete ViT is not solved but has layers; set depth, or give a grid to trajectory()")
+    return model, model.solver

@@ -1,6 +1,7 @@
 """dict <-> config: unknown keys, wrong types and bad values are refused with their dotted name and the nearest known one."""
 
 import difflib
+import numbers
 import types
 import typing
 from dataclasses import fields, is_dataclass
@@ -57,13 +58,7 @@ def _read(hint, value, where: str):
     """`value` as the type `hint` asks for; UserError where it is not."""
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin in (Union, types.UnionType):
-        errors = []
-        for option in args:
-            try:
-                return _read(option, value, where)
-            except UserError as error:
-                errors.append(error)
-        raise errors[0]
+        return _read_one_of(args, value, where)
     if origin is Literal:
         one_of(where, value, args)
         return value
@@ -75,8 +70,24 @@ def _read(hint, value, where: str):
         return from_dict(typing.cast(type, hint), value, where)
     if hint is Path and isinstance(value, str):
         return Path(value)
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if isinstance(hint, type) and isinstance(value, hint) and not (hint is int and isinstance(value, bool)):
+    if hint in (int, float) and isinstance(value, numbers.Integral if hint is int else numbers.Real):
+        if not isinstance(value, bool):
+            return hint(value)  # an int for a float, NumPy's numbers
+    elif isinstance(hint, type) and isinstance(value, hint):
         return value
     raise UserError(f"{where}: {value!r} is not {getattr(hint, '__name__', hint)}")
+
+
+def _read_one_of(options, value, where: str):
+    """`value` as the first type that takes it; otherwise the complaint of the one that knows most of its keys."""
+
+    def strangers(option) -> int:
+        return len(set(value) - {f.name for f in fields(option)}) if isinstance(value, dict) and is_dataclass(option) else 0
+
+    errors = []
+    for option in sorted(options, key=strangers):
+        try:
+            return _read(option, value, where)
+        except UserError as error:
+            errors.append(error)
+    raise errors[0]

@@ -1,5 +1,6 @@
 """What a training run is: data, augmentation, losses, optimisation, and the run itself."""
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -42,7 +43,7 @@ class DataConfig:
             if not 0 <= getattr(self, name) <= 1:
                 raise UserError(f"data.{name}: {getattr(self, name)} is not between 0 and 1")
         for name in ("crop", "mixup", "cutmix"):
-            if getattr(self, name) < 0:
+            if not 0 <= getattr(self, name) < math.inf:
                 raise UserError(f"data.{name}: {getattr(self, name)} must be 0 or more")
 
 
@@ -65,8 +66,10 @@ class LossConfig:
         if not 0 <= self.label_smoothing < 1:
             raise UserError(f"loss.label_smoothing: {self.label_smoothing} is not in [0, 1)")
         for name in ("curvature", "jasmin", "jasmin_k"):
-            if getattr(self, name) < 0:
+            if not 0 <= getattr(self, name) < math.inf:
                 raise UserError(f"loss.{name}: {getattr(self, name)} must be 0 or more")
+        if self.jasmin and self.jasmin_k == 1:
+            raise UserError("loss.jasmin_k: 1 makes JaSMin identically 0, it would train nothing; use 0 or more than 1")
         if not 0 < self.jasmin_window <= 1:
             raise UserError(f"loss.jasmin_window: {self.jasmin_window} is not in (0, 1]")
 
@@ -98,8 +101,11 @@ class OptimConfig:
                 raise UserError(f"optim.{name}: {getattr(self, name)} must be at least 1")
         if self.batch_size % self.accumulate:
             raise UserError(f"optim.accumulate: {self.accumulate} does not divide batch_size {self.batch_size}")
-        if not self.lr > 0:
+        if not 0 < self.lr < math.inf:
             raise UserError(f"optim.lr: {self.lr} must be positive")
+        for name in ("weight_decay", "clip"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise UserError(f"optim.{name}: {getattr(self, name)} must be 0 or more")
         for name in ("warmup", "ema"):
             if not 0 <= getattr(self, name) < 1:
                 raise UserError(f"optim.{name}: {getattr(self, name)} is not in [0, 1)")
@@ -144,12 +150,30 @@ class TrainConfig:
 
     def __post_init__(self):
         one_of("amp", self.amp, ("none", "bf16"))
-        adaptive = self.solver.method in ("dopri5", "dopri8", "bosh3", "fehlberg2", "adaptive_heun")
-        if adaptive and self.amp != "none":
-            raise UserError(f"amp: {self.amp} rounding looks like error to {self.solver.method}; use none or a fixed-step method")
-        if adaptive and (self.random_steps or self.segments):
-            raise UserError(f"solver.method: {self.solver.method} chooses its steps; random_steps and segments need a fixed-step one")
-        if self.random_steps and self.random_steps >= self.solver.steps:
-            raise UserError(f"random_steps: {self.random_steps} must be below solver.steps {self.solver.steps}")
         if self.segments < 0 or self.random_steps < 0:
             raise UserError("segments and random_steps must be 0 or more")
+        if isinstance(self.model, ViTConfig) and self.solver.method != "euler":
+            raise UserError(f"solver.method: {self.solver.method}, but a discrete ViT is not solved: its layers are its steps")
+        if self.solver.method in ("dopri5", "dopri8", "bosh3", "fehlberg2", "adaptive_heun"):
+            self._check_adaptive()
+        self._check_steps()
+
+    def _check_adaptive(self) -> None:
+        method = self.solver.method
+        if self.amp != "none":
+            raise UserError(f"amp: {self.amp} rounding looks like error to {method}; use none or a fixed-step method")
+        for name, value in (
+            ("random_steps", self.random_steps), ("segments", self.segments), ("loss.curvature", self.loss.curvature)
+        ):  # fmt: skip
+            if value:
+                raise UserError(f"{name}: {value}, but {method} chooses its own steps; use 0 or a fixed-step method")
+
+    def _check_steps(self) -> None:
+        discrete = isinstance(self.model, ViTConfig)
+        steps, pieces = (self.model.depth,) * 2 if discrete else (self.solver.steps, self.model.blocks)  # type: ignore[union-attr]
+        if self.random_steps and pieces > 1:
+            raise UserError(f"random_steps: {self.random_steps}, but {pieces} blocks must divide the steps; use 0 or one block")
+        if self.random_steps and self.random_steps >= steps:
+            raise UserError(f"random_steps: {self.random_steps} must be below solver.steps {steps}")
+        if self.loss.curvature and steps - self.random_steps < 2:
+            raise UserError(f"loss.curvature: needs 2 steps in each batch, not {steps - self.random_steps}; use more, or 0")
