@@ -212,7 +212,9 @@ def test_inspect_always_has_an_answer(tmp_path, folder):
     (tmp_path / "s.index.json").write_text(json.dumps({"weight_map": {"a": "1.safetensors", "b": "2.safetensors"}}))
     torch.save({"model": {"module.w": torch.ones(2)}}, tmp_path / "t.pt")
     hf, timm, other = (tmp_path / name for name in ("hf", "timm", "other"))
-    for place in (hf, timm, other):
+    (tmp_path / "p.toml").write_text("[project]")
+    (tmp_path / "bad.json").write_text('{"a": ')
+    for place in (hf, timm, other, tmp_path / "nothing"):
         place.mkdir()
     (hf / "config.json").write_text(json.dumps({"model_type": "vit", "architectures": ["ViTModel"]}))
     (timm / "config.json").write_text(json.dumps({"architecture": "vit_tiny", "num_classes": 7}))
@@ -223,7 +225,8 @@ def test_inspect_always_has_an_answer(tmp_path, folder):
         "r.npz": "arrays of a report, kind spectrum", "r.json": "description of a report, kind spectrum",
         "s.index.json": "2 tensors in 2 files.*missing: 1.safetensors", "hf": "Hugging Face folder, model_type vit",
         "timm": "timm folder, architecture vit_tiny, num_classes 7", "other": "no config.json; found: notes.txt",
-        "other/notes.txt": "a text file", "t.pt": "1 tensors, 2 numbers, dtype float32(.|\n)*prefix of DDP",
+        "other/notes.txt": "a text file", "nothing": "an empty folder", "p.toml": "a text file", "bad.json": "not valid JSON",
+        "t.pt": "1 tensors, 2 numbers, dtype float32(.|\n)*prefix of DDP",
         "model/model.safetensors": "safetensors file, of odevit", "model/config.json": "config of an odevit model",
     }  # fmt: skip
     for name, pattern in expected.items():

@@ -69,8 +69,8 @@ def _refusal(error: Exception, path) -> str:
     """torch's several lines without its advice to switch the check off."""
     blocked = re.search(r"GLOBAL ([\w.]+)", str(error))
     if isinstance(error, pickle.UnpicklingError) and "nsupported" in str(error):
-        what = f"an object of {blocked[1]}" if blocked else "objects other than tensors"
-        return f"holds {what}, which weights-only loading refuses; {TRUST.format(path=path)}"
+        needed = blocked[1] if blocked else "objects other than tensors"
+        return f"needs {needed}, which weights-only loading refuses; {TRUST.format(path=path)}"
     return f"damaged torch file ({type(error).__name__}: {_first_line(error)})"
 
 

@@ -16,7 +16,7 @@ _MAGIC = {
 }  # fmt: skip
 _MAX_HEADER = 100_000_000  # the limit of the safetensors library
 
-TRUST = "if you trust where it comes from: odevit convert --trust {path} OUT.safetensors"
+TRUST = "if you trust where it comes from: odevit convert --trust {path}"
 
 
 def sniff(path) -> str:

@@ -15,6 +15,11 @@ from .diagnosis import diagnose, missing, safetensors_header, sniff
 from .restoring import listing, read_config
 from .states import MARK
 
+_SHOWN = (
+    "img_size", "patch_size", "embed_dim", "num_heads", "registers", "stem", "attention", "norm", "blocks", "depth",
+    "num_classes",
+)  # fmt: skip
+
 
 def inspect(path) -> str:
     """What a file or folder is, in a few lines, the first of which begins with the path; also for broken and foreign ones.
@@ -61,7 +66,7 @@ def _folder(path: Path) -> list[str]:
     nested = [p.name for p in sorted(path.iterdir()) if (p / "config.json").is_file()]
     if nested:
         return [f"a folder of {len(nested)} model folders: {', '.join(nested[:12])}"]
-    return [f"no config.json; found: {listing(path)}"]
+    return [f"no config.json; found: {listing(path)}" if names else "an empty folder"]
 
 
 def _model_folder(path: Path, names: set[str]) -> list[str]:
@@ -69,8 +74,7 @@ def _model_folder(path: Path, names: set[str]) -> list[str]:
     model, solver, data = (config.get(key, {}) for key in ("model", "solver", "data"))
     what = "discrete ViT" if config.get("kind") == "vit" else "ODE-ViT"
     lines = [f"a model folder (format {config['format']}): {what}"]
-    keys = ("img_size", "patch_size", "embed_dim", "num_heads", "registers", "stem", "attention", "norm", "num_classes")
-    lines.append("model: " + ", ".join(f"{key} {model[key]}" for key in keys if key in model))
+    lines.append("model: " + ", ".join(f"{key} {model[key]}" for key in _SHOWN if key in model))
     lines.append("solver: " + ", ".join(f"{key} {solver[key]}" for key in ("method", "horizon", "steps") if key in solver))
     lines.append(f"data: {data.get('source') or 'not recorded'}, {len(data.get('classes', []))} class names")
     facts = {k: v for k, v in config.get("training", {}).items() if isinstance(v, (int, float, str))}
@@ -80,6 +84,9 @@ def _model_folder(path: Path, names: set[str]) -> list[str]:
         lines.append("weights: " + _file(path / "model.safetensors")[0])
     else:
         lines.append(f"weights: no model.safetensors; found: {listing(path)}")
+    others = sorted(n for n in names if n not in ("config.json", "model.safetensors", "README.md") and not n.startswith("."))
+    if others:
+        lines.append(f"also there: {', '.join(others[:8])}")
     return lines
 
 
@@ -102,7 +109,12 @@ def _read_json(path: Path) -> Any:
 
 
 def _json(path: Path) -> list[str]:
-    content = _read_json(path)
+    try:
+        content = _read_json(path)
+    except UserError:
+        if path.suffix == ".json":
+            raise
+        return [f"a text file, {path.stat().st_size:,} bytes"]
     if not isinstance(content, dict):
         return [f"a JSON file with a list of {len(content)}"]
     if "weight_map" in content:

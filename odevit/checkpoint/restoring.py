@@ -9,6 +9,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from ..backbone import Backbone
 from ..config import InputConfig, ODEViTConfig, SolverConfig, ViTConfig, from_dict, nearest
@@ -49,16 +50,30 @@ def load_model(path, *, device: Any = "cpu", img_size: int | tuple[int, int] | N
     if model_config.grid != trained_grid and _POSITIONS in tensors:
         tensors[_POSITIONS] = resize_positions(tensors[_POSITIONS], trained_grid, model_config.grid)
     try:
-        with torch.device("meta"):  # nothing is allocated or drawn before the names and shapes are known to fit
+        with torch.device("meta"), _Undrawn():  # nothing is allocated or drawn before the names and shapes are known to fit
             model = build(model_config, solver, inputs)
     except RuntimeError as error:
         raise UserError(f"{folder / 'config.json'}: no model can be built from it ({error})") from None
-    check_fit(tensors, model.state_dict(), folder)
-    if any(t.dtype == torch.float64 for t in tensors.values()):
-        model = model.double()
-    model = model.to_empty(device=device)
-    model.load_state_dict(tensors)
-    return model.eval()
+    expected = model.state_dict()
+    check_fit(tensors, expected, folder)
+    model.load_state_dict({name: _settled(tensor, expected[name]) for name, tensor in tensors.items()}, assign=True)
+    return model.to(device).eval()
+
+
+def _settled(tensor: Tensor, like: Tensor) -> Tensor:
+    """A copy in float32 or better, in the memory order of the tensor that it takes the place of."""
+    tensor = tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
+    order = torch.contiguous_format if like.is_contiguous() else torch.channels_last
+    return tensor.clone(memory_format=order)
+
+
+class _Undrawn(TorchFunctionMode):
+    """Leave out the initial draws: they would be overwritten, and on meta tensors torch imports sympy for them (a second)."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if func in (Tensor.normal_, Tensor.div_, torch.linalg.matrix_norm):
+            return args[0]
+        return func(*args, **(kwargs or {}))
 
 
 def read_config(path) -> dict[str, Any]:
@@ -151,7 +166,7 @@ def _overridden(solver: SolverConfig, overrides: dict[str, Any], model_config, f
     try:
         find_method(solver.method)
     except UserError as error:
-        way_out = "" if "method" in overrides else '; load_model(path, method="rk4") or --solver.method rk4 loads it'
+        way_out = "" if "method" in overrides else '; load_model(path, method="rk4") or --method rk4 loads it'
         raise UserError(f"{folder}: solver.{error}{way_out}") from None
     return solver
 
