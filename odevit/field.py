@@ -96,7 +96,7 @@ class Block(nn.Module):
 
     def attention_part(self, x: Tensor, shift: Tensor | None = None, dtype: torch.dtype | None = None) -> Tensor:
         """G(x), shape (..., N, D); `shift` (D,) is added to the normalised tokens."""
-        return _scaled(self.attn(_shifted(self.norm1(x), shift), dtype), self.scale1)
+        return _scaled(self.attn(_shifted(self.norm1(x), shift), dtype).to(x.dtype), self.scale1)
 
     def mlp_part(self, x: Tensor, shift: Tensor | None = None, dtype: torch.dtype | None = None) -> Tensor:
         """F(x), shape (..., N, D)."""
@@ -104,7 +104,7 @@ class Block(nn.Module):
         return out if self.scale2 is None else self.scale2 * out
 
     def forward(self, x: Tensor, shift: Tensor | None = None, dtype: torch.dtype | None = None) -> Tensor:
-        """The velocity, shape (..., N, D)."""
+        """The velocity, shape (..., N, D), in the dtype of x."""
         stacked, rest = self._enter(x, shift, dtype)
         return self._leave(x, shift, dtype, self.attn.heads(stacked), rest)
 
@@ -138,9 +138,9 @@ class Block(nn.Module):
         """The velocity from the heads: output projection, and the MLP on what it sees."""
         attended = _scaled(linear(heads, self.attn.proj.weight, self.attn.proj.bias, dtype), self.scale1)
         if centred is None:
-            return attended + self.mlp_part(x + attended if self.sequential else x, shift, dtype)
+            return (attended + self.mlp_part(x + attended if self.sequential else x, shift, dtype)).to(x.dtype)
         hidden = linear(centred, *_fold(self.norm2, shift, self.mlp.fc1.weight, self.mlp.fc1.bias), dtype)
-        return attended + linear(self.mlp.act(hidden), self.mlp.fc2.weight, self.mlp.fc2.bias, dtype)
+        return (attended + linear(self.mlp.act(hidden), self.mlp.fc2.weight, self.mlp.fc2.bias, dtype)).to(x.dtype)
 
 
 def _scaled(out: Tensor, scale: Tensor | None) -> Tensor:
