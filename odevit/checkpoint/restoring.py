@@ -62,9 +62,8 @@ def load_model(path, *, device: Any = "cpu", img_size: int | tuple[int, int] | N
 
 def _settled(tensor: Tensor, like: Tensor) -> Tensor:
     """A copy in float32 or better, in the memory order of the tensor that it takes the place of."""
-    tensor = tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
-    order = torch.contiguous_format if like.is_contiguous() else torch.channels_last
-    return tensor.clone(memory_format=order)
+    dtype = torch.float32 if tensor.dtype in (torch.float16, torch.bfloat16) else tensor.dtype
+    return torch.empty_strided(like.shape, like.stride(), dtype=dtype).copy_(tensor)
 
 
 class _Undrawn(TorchFunctionMode):
