@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from problems import Case, lorenz, nan_field, random_case, randomise
+from problems import Case, lorenz, nan_field, quantile_line, random_case, randomise
 
 from analysis.lipschitz import lipschitz
 from analysis.operators import as_float64, jacobian
@@ -59,6 +59,22 @@ def test_lower_true_local_and_upper_are_in_order(name):
     assert bool((report.residual < 0.02).all()) and report.lower == pytest.approx(true, rel=1e-2)
     assert report.vacuous == ("LayerNorm" in name)
     assert report.radius == pytest.approx(float(x.norm(dim=-1).max()))
+
+
+def test_whole_field_is_bounded_and_the_block_map_is_the_tightest():
+    ratios: dict[str, list[float]] = {"local": [], "upper": [], "F + G": []}
+    for case in (random_case(seed) for seed in range(100, 140)):
+        report, true = lipschitz(case.field, case.x, ascent_steps=0), float(true_norms(case, case.x)[0])
+        parts = {name: part.value for name, part in report.parts.items()}
+        assert true <= parts["J block influence"] * SLACK
+        attention = min(value for name, value in parts.items() if name.startswith("G "))
+        ratios["F + G"].append((parts["F exact per token"] + attention) / true)
+        ratios["local"].append(report.local[0] / true)
+        ratios["upper"].append(report.upper / true)
+    for name, found in ratios.items():
+        print(quantile_line(name, found))
+        assert min(found) * SLACK >= 1
+    assert np.median(ratios["local"]) < 1.6 < np.median(ratios["F + G"]) < 6 < np.median(ratios["upper"]) < 100
 
 
 def test_parts_name_published_and_own_bounds_side_by_side():

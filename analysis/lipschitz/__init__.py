@@ -14,17 +14,19 @@ from torch import Tensor
 from odevit.errors import UserError
 from odevit.field import Block, Piece, VectorField
 
-from ..operators import as_float64, check_finite, prepared
-from ..reports.base import Provenance
+from ..operators import as_float64, check_finite, prepared, provenance
 from ..reports.bounds import LipschitzReport
+from ..spectra.influence import block_influence, closed_block
 from . import block_bounds as bounds
 from .ascent import Stretch, ascend, largest_stretch
 from .catalogue import describe, least
+from .flow_bounds import flow_bound
 from .softmax_norms import softmax_gap, softmax_norm
 
-__all__ = ["lipschitz", "softmax_gap", "softmax_norm"]
+__all__ = ["flow_bound", "lipschitz", "softmax_gap", "softmax_norm"]
 
 STARTS = 4  # states from which the ascent starts
+INFLUENCE_PRODUCTS = 2e9  # N^2 D^3 above which the norms of all N^2 blocks of J take too long for a default
 
 
 def lipschitz(
@@ -49,13 +51,16 @@ def lipschitz(
         NonFiniteError: a weight, a state or the field is not finite; the message names it.
 
     Cost: up to 200 field evaluations at each state for `lower`, 30 x ascent_steps for `ascent`; SVDs of the weights; for
-    each state and head O(N^2 d + N d^2 (N + d)), and N singular values of D x D (skipped above `mlp_bounds.EXACT_PRODUCTS`).
+    each state and head O(N^2 d + N d^2 (N + d)), and singular values of D x D, N of them up to `mlp_bounds.EXACT_PRODUCTS` and
+    N^2 up to `INFLUENCE_PRODUCTS`; beyond, these two bounds are left out.
     """
     block, shift, f = _structure(field, t)
     f, states = _states(f, block, x)
     radius, tokens = _region(states, radius, tokens)
     measured = None if states is None else largest_stretch(f, states, t, batch_dims=int(block is not None), seed=seed)
     values = {} if block is None else _branches(block, states, radius, tokens, shift)
+    if states is not None and closed_block(f, t) is not None and tokens**2 * states.shape[-1] ** 3 <= INFLUENCE_PRODUCTS:
+        values["J block influence"] = np.asarray(block_influence(f, states, t, batch_dims=1).bound)
     local, upper = _whole(block, values, states is not None)
     nan = np.full(len(local), np.nan)
     lower, residual = (nan, nan) if measured is None else (_array(measured.value), _array(measured.residual))
@@ -70,8 +75,7 @@ def lipschitz(
     return LipschitzReport(
         lower=out(lower), local=out(local), residual=out(residual), upper=upper, ascent=highest, radius=radius, t=float(t),
         products=measured.products if measured else 0, vacuous=layered or not np.isfinite(upper),
-        provenance=Provenance(model=type(field).__name__, dtype="float64", device=str(starts.device), seed=seed),
-        **describe(values, radius, layered),
+        provenance=provenance(f.field if isinstance(f, Piece) else f, starts, seed), **describe(values, radius, layered),
     )  # fmt: skip
 
 
@@ -145,7 +149,8 @@ def _whole(block: Block | None, values: dict[str, np.ndarray], stated: bool) -> 
     upper = float(bounds.combine(block, least(values, "F", local=False), least(values, "G", local=False))[0])
     if not stated:
         return np.array([np.nan]), upper
-    return np.minimum(bounds.combine(block, least(values, "F", local=True), least(values, "G", local=True)), upper), upper
+    local = bounds.combine(block, least(values, "F", local=True), least(values, "G", local=True))
+    return np.minimum(np.minimum(local, values.get("J block influence", local)), upper), upper
 
 
 def _starts(

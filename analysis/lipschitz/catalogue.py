@@ -51,6 +51,7 @@ CATALOGUE = {
     "G LipsFormer": Entry("upper", EVERYWHERE, _LIPSFORMER),
     "G LipsFormer, refined": Entry("upper", EVERYWHERE, _LIPSFORMER + " with softmax's 1/2"),
     "G cosine, sharper": Entry("upper", EVERYWHERE, OURS),
+    "J block influence": Entry("local", STATES, "norm of the map of all block norms |J_ij|, closed form, " + OURS),
     "local": Entry("local", STATES, "smallest bounds of F and G together"),
     "upper": Entry("upper", BALL, "smallest bounds of F and G together"),
 }
