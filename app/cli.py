@@ -12,8 +12,6 @@ from collections.abc import Callable
 from odevit.config import nearest
 from odevit.errors import NonFiniteError, UserError
 
-BOX = re.compile(r"[╭╮╰╯│─]+")
-
 
 def main(argv: list[str] | None = None) -> int:
     """Run a subcommand and return its exit code."""
@@ -36,8 +34,8 @@ def main(argv: list[str] | None = None) -> int:
         return _fail(str(error))
     except NonFiniteError as error:
         return _fail(str(error), 1)
-    except KeyboardInterrupt:
-        return _fail("interrupted", 130)
+    except KeyboardInterrupt as stop:
+        return _fail(f"interrupted{f'; {stop}' if str(stop) else ''}", 130)
     except BrokenPipeError:
         return 0
     return 0
@@ -80,7 +78,7 @@ def _usage(commands) -> str:
 
 
 def parse(kind, args: list[str], command: str, default=None):
-    """`args` as a config dataclass; what tyro refuses becomes a one-line UserError with the nearest flag.
+    """`args` as a config dataclass; what tyro refuses becomes a one-line UserError with the nearest name.
 
     Args:
         kind: dataclass, or anything else that tyro understands.
@@ -93,25 +91,42 @@ def parse(kind, args: list[str], command: str, default=None):
     errors = io.StringIO()
     try:
         with contextlib.redirect_stderr(errors):
-            return tyro.cli(
-                kind, prog=f"odevit {command}", args=args, config=(tyro.conf.AvoidSubcommands, tyro.conf.FlagConversionOff), **given
-            )
+            return tyro.cli(kind, prog=f"odevit {command}", args=args, config=(tyro.conf.AvoidSubcommands,), **given)
     except SystemExit as stop:
         if not stop.code:
             raise
-        raise UserError(_one_line(errors.getvalue(), command)) from None
+        raise UserError(f"{command}: {one_line(errors.getvalue())} (odevit {command} --help)") from None
 
 
-def _one_line(box: str, command: str) -> str:
-    """The message of tyro's error box on one line, with the flag it suggests."""
-    lines = [BOX.sub("", line).strip() for line in box.splitlines()]
-    lines = [line for line in lines if line]
-    message = lines[1] if len(lines) > 1 and not lines[0].startswith("Error") else " ".join(lines[:1])
-    if message.startswith("Unrecognized or misplaced"):
-        message = "unrecognized options: " + " ".join(lines[2:3])
-    hints = [re.match(r"(--[\w.-]+)", line) for line in lines[lines.index("Perhaps you meant:") + 1 :]] if "Perhaps you meant:" in lines else []
-    meant = next((hint.group(1) for hint in hints if hint), "")
-    return f"{command}: {message}" + (f", did you mean {meant}?" if meant else f" (odevit {command} --help)")
+def one_line(box: str) -> str:
+    """The message in tyro's error box on one line, with the nearest name that it or we know."""
+    title, *lines = [line.strip(" │\n") for line in box.splitlines() if line.strip(" │\n")] or [""]
+    bars = [i for i, line in enumerate(lines) if not line.strip("─╰╯")]
+    message, hints = " ".join(lines[: bars[0]] if bars else lines), lines[bars[0] + 1 :] if bars else []
+    message = message.partition("Got errors:")[0].replace(" .", ".").strip()
+    if "Unrecognized" in title:
+        flags = [word for word in message.partition(": ")[2].split(", ") if word.startswith("-")]
+        meant = next((found.group() for line in hints if (found := re.match(r"--[\w.-]+", line))), "")
+        what = ", ".join(flags) or message.partition(": ")[2]
+        return f"unknown option {what}" + (f", did you mean {meant}?" if meant else "")
+    choice = re.match(r"invalid choice '(.*)' for argument '(.*)'\. Expected one of \((.*?),?\)", message)
+    if choice:
+        known = [name.strip(" '") for name in choice[3].split(",")]
+        return f"{choice[2]}: unknown {choice[1]!r}{nearest(choice[1], known)} (known: {', '.join(known)})"
+    for pattern, words in PLAIN:
+        message = re.sub(pattern, words, message)
+    return message
+
+
+# what tyro and Python say, and what it means
+PLAIN = (
+    (r"^Error parsing [\w.]+: ", ""),  # of a whole config: its own message names the field
+    (r"^Error parsing (--[\w.-]+)", r"\1"),
+    (r"invalid literal for int\(\) with base 10: (.*)", r"\1 is not a whole number"),
+    (r"could not convert string to float: (.*)", r"\1 is not a number"),
+    (r"^Missing from odevit \w+: +(\S+) +(.*?)\.? \(required\)", r"missing \1 (\2)"),
+    (r"^Missing value for argument '(.*)'\..*", r"\1: no value given"),
+)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,8 @@
 """What each subcommand does: parse its config, call the library, print where everything went."""
 
-import csv
-import io
 import json
 import sys
+import time
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -11,17 +10,17 @@ from typing import Annotated, Literal
 import torch
 import tyro
 
-from odevit.config import DataConfig, TrainConfig, from_dict, preset
+from odevit.config import DataConfig, TrainConfig, from_dict, list_models, preset
 from odevit.errors import UserError
+from odevit.tables import csv_text, table
 
 from .cli import parse
-
-Positional = tyro.conf.Positional
 
 
 def train(args: list[str]) -> None:
     """`odevit train`: the preset's config, with every flag given on top."""
-    from odevit.trainer import Trainer
+    from odevit.processes import leave
+    from odevit.trainer import FILES, Trainer
 
     config = parse(TrainConfig, args, "train", _train_default(args))
     trainer = Trainer(config)
@@ -29,16 +28,19 @@ def train(args: list[str]) -> None:
     trainer.fit()
     if trainer.rank == 0:
         print(f"best epoch {trainer.progress.best_epoch}: validation accuracy {trainer.progress.best:.4f}")
-        for name in ("config.json", "model.safetensors", "README.md", "log.csv", "state.pt"):
+        for name in FILES:
             print(f"wrote {config.out / name}")
+    leave()
 
 
 def _train_default(args: list[str]) -> TrainConfig:
     """The config of the preset named in `args`, which the other flags then override."""
     name = TrainConfig.preset
-    for flag, value in zip(args, [*args[1:], ""]):
+    for i, flag in enumerate(args):
         if flag == "--preset":
-            name = value
+            if i + 1 == len(args):
+                raise UserError(f"preset: no name given (known: {', '.join(list_models())})")
+            name = args[i + 1]
         elif flag.startswith("--preset="):
             name = flag.partition("=")[2]
     model, solver = preset(name)
@@ -48,6 +50,7 @@ def _train_default(args: list[str]) -> TrainConfig:
 def _describe(trainer) -> None:
     from odevit.data import describe
     from odevit.evaluate import macs, parameters, trained_nfe
+    from odevit.records import hardware
 
     if trainer.rank:
         return
@@ -55,16 +58,18 @@ def _describe(trainer) -> None:
     print(describe(trainer.data))
     print(
         f"{trainer.config.preset}: {parameters(model):,} parameters, {macs(model) / 1e6:.1f} M MACs an image, "
-        f"NFE {trained_nfe(model)}, {model.layout.size} tokens, {trainer.device}, seed {trainer.config.seed}"
+        f"NFE {trained_nfe(model)}, {model.layout.size} tokens, {hardware(trainer.device, trainer.processes.world)}, "
+        f"seed {trainer.config.seed}"
     )
-    model.train()
+    if trainer.progress.epoch or trainer.progress.batch:
+        print(f"going on after epoch {trainer.progress.epoch}, batch {trainer.progress.batch}")
 
 
 @dataclass(frozen=True)
 class EvalCommand:
     """Accuracy, calibration, cost; on validation unless --split test."""
 
-    model: Positional[Path]
+    model: tyro.conf.Positional[Path]
     """Model folder."""
     data: str | None = None
     """digits, cifar10, cifar100, .npz or folder; the training data unless given."""
@@ -81,7 +86,7 @@ class EvalCommand:
     methods: tuple[str, ...] = ("euler", "midpoint", "rk4", "dopri5")
     """Solvers of the sweep."""
     sweep_steps: tuple[int, ...] = ()
-    """Steps of the sweep; half, once, twice and four times the trained number unless given."""
+    """Steps of the sweep; half, once, twice and four times the trained number unless given (multiples of the blocks)."""
     images: int | None = None
     """At most this many images."""
     batch_size: int = 256
@@ -94,42 +99,67 @@ class EvalCommand:
     """Print JSON."""
     out: Path | None = None
     """Write the table as CSV."""
+    confusion: Path | None = None
+    """Write the counts of true class (row) against predicted class (column) as CSV."""
     force: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """Overwrite --out."""
+    """Overwrite --out and --confusion."""
+
+    def __post_init__(self):
+        for name in ("steps", "images", "batch_size", "sweep_steps"):
+            value = getattr(self, name)
+            if value is not None and min(value if isinstance(value, tuple) else (value,), default=1) < 1:
+                raise UserError(f"{name}: {value} must be at least 1")
+        if self.sweep and self.confusion:
+            raise UserError("confusion: is of one solver; leave --sweep out")
 
 
 def evaluate(args: list[str]) -> None:
     """`odevit eval`."""
     from odevit.checkpoint import check_weights
-    from odevit.evaluate import evaluate as measure
-    from odevit.evaluate import macs, parameters, sweep, trained_nfe
     from odevit.optimisation import pick_device
 
     c = parse(EvalCommand, args, "eval")
-    refuse_overwrite(c.out, c.force)
+    for path in (c.out, c.confusion):
+        refuse_overwrite(path, c.force)
     model, data = load_pair(c.model, c.data, c.root, c.split, c.images, method=c.method, steps=c.steps)
     check_weights(model)
     model.to(pick_device(c.device)).compute_in(torch.bfloat16 if c.amp == "bf16" else None)
-    if c.sweep:
-        steps = c.sweep_steps or _around(model.solver.steps)
-        rows = sweep(model, data, list(c.methods), list(steps), batch_size=c.batch_size)
-    else:
-        found = asdict(measure(model, data, batch_size=c.batch_size))
-        rows = [{**found, "method": model.solver.method, "steps": model.solver.steps, "parameters": parameters(model),
-                 "macs": macs(model, trained_nfe(model))}]  # fmt: skip
+    rows = _swept(c, model, data) if c.sweep else [_scored(c, model, data)]
     print(json.dumps(rows, indent=1) if c.json else table(rows))
     if c.split == "test" and not c.json:
         print("(test split: report it, do not select on it)")
     if c.out:
-        from odevit.checkpoint import write_atomically
-
-        c.out.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(c.out, csv_text(rows).encode())
-        print(f"wrote {c.out}", file=sys.stderr)
+        write(c.out, csv_text(rows))
 
 
-def _around(steps: int) -> tuple[int, ...]:
-    return tuple(sorted({max(1, steps // 2), steps, 2 * steps, 4 * steps}))
+def _scored(c: EvalCommand, model, data) -> dict:
+    """The row of one model as it is to be solved; writes the confusion counts where they are asked for."""
+    from odevit.evaluate import confusion, macs, parameters, predict, scores
+    from odevit.flow import find_method
+
+    start = time.perf_counter()
+    logits, nfe = predict(model, data.images, batch_size=c.batch_size)
+    found = scores(logits, data.labels, split=data.split, nfe=nfe, seconds=time.perf_counter() - start)
+    if c.confusion:
+        counts = confusion(logits, data.labels).tolist()
+        write(
+            c.confusion,
+            csv_text([{"true / predicted": t, **dict(zip(data.classes, row))} for t, row in zip(data.classes, counts)]),
+        )
+    solver, adaptive = model.solver, find_method(model.solver.method).kind == "adaptive"
+    return {
+        **asdict(found), "method": solver.method, "steps": None if adaptive else solver.steps,
+        "parameters": parameters(model), "macs": macs(model, nfe),
+    }  # fmt: skip
+
+
+def _swept(c: EvalCommand, model, data) -> list[dict]:
+    from odevit.evaluate import sweep
+
+    trained, pieces = model.solver.steps, len(model.field.blocks)
+    around = {max(1, trained // 2), trained, 2 * trained, 4 * trained}
+    steps = c.sweep_steps or sorted(count for count in around if count % pieces == 0)
+    return sweep(model, data, list(c.methods), list(steps), batch_size=c.batch_size)
 
 
 def load_pair(path: Path, source: str | None, root: Path | None, split: str, images: int | None, **overrides):
@@ -149,7 +179,18 @@ def load_pair(path: Path, source: str | None, root: Path | None, split: str, ima
         classes=model.inputs.classes or None,
     )  # fmt: skip
     data = sets[split]
-    return model, data if images is None else data.subset(torch.arange(min(images, len(data))))
+    if images is None or images >= len(data):
+        return model, data
+    return model, data.subset(torch.arange(images) * len(data) // images)  # evenly spaced: sets may be sorted by class
+
+
+def write(path: Path, text: str) -> None:
+    """Write a text file, and say so on stderr, since stdout may be JSON."""
+    from odevit.checkpoint import write_atomically
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, text.encode())
+    print(f"wrote {path}", file=sys.stderr)
 
 
 def refuse_overwrite(path: Path | None, force: bool) -> None:
@@ -158,42 +199,11 @@ def refuse_overwrite(path: Path | None, force: bool) -> None:
         raise UserError(f"out: {path} exists; --force overwrites it")
 
 
-def table(rows: list[dict]) -> str:
-    """Rows as an aligned text table; one row is printed as one line per field."""
-    if len(rows) == 1:
-        width = max(map(len, rows[0]))
-        return "\n".join(f"{k:<{width}}  {_cell(k, v)}" for k, v in rows[0].items())
-    names = [n for n in rows[0] if n not in ("split", "n")]
-    cells = [names, *([_cell(n, row[n]) for n in names] for row in rows)]
-    widths = [max(len(line[i]) for line in cells) for i in range(len(names))]
-    head = f"{rows[0]['n']} images of {rows[0]['split']}"
-    return "\n".join([head, *("  ".join(c.rjust(w) for c, w in zip(line, widths)) for line in cells)])
-
-
-def _cell(name: str, value) -> str:
-    if value is None:
-        return "-"
-    if name == "macs":
-        return f"{value / 1e6:.1f} M"
-    if isinstance(value, float):
-        return f"{value:+.4f}" if name == "change" else f"{value:.0f}" if name == "images_per_second" else f"{value:.4f}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def csv_text(rows: list[dict]) -> str:
-    """Rows as CSV."""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, list(rows[0]))
-    writer.writeheader()
-    writer.writerows(rows)
-    return out.getvalue()
-
-
 @dataclass(frozen=True)
 class InspectCommand:
     """Say what a file or folder is."""
 
-    path: Positional[Path]
+    path: tyro.conf.Positional[Path]
     """Any file or folder."""
 
 
@@ -208,7 +218,7 @@ def inspect(args: list[str]) -> None:
 class ConvertCommand:
     """Turn a foreign pickle into safetensors."""
 
-    path: Positional[Path]
+    path: tyro.conf.Positional[Path]
     """The file to read."""
     out: Path | None = None
     """The .safetensors file to write; beside the input unless given."""
@@ -269,7 +279,4 @@ def bench(args: list[str]) -> None:
     refuse_overwrite(c.out, c.force)
     rows = run(c.repeats, c.threads)
     if c.out:
-        from odevit.checkpoint import write_atomically
-
-        write_atomically(c.out, csv_text(rows).encode())
-        print(f"wrote {c.out}", file=sys.stderr)
+        write(c.out, csv_text(rows))

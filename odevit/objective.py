@@ -8,8 +8,9 @@ from torch import Tensor, nn
 from . import losses
 from .backbone import Backbone
 from .config import LossConfig
+from .errors import UserError
 from .field import VectorField
-from .flow import integrate
+from .flow import find_method, integrate
 from .trajectory import TimeGrid
 
 
@@ -22,6 +23,9 @@ class Objective(nn.Module):
 
     def __init__(self, model: Backbone, config: LossConfig, segments: int = 0):
         super().__init__()
+        if config.jasmin and find_method(model.solver.method).kind == "splitting":
+            never = f"which {model.solver.method} never calls"
+            raise UserError(f"loss.jasmin: watches the whole field, {never}; use 0 or another method")
         self.model, self.config, self.segments = model, config, segments
 
     @property

@@ -18,7 +18,7 @@ def schedule(step: int, total: int, warmup: float) -> float:
 
 
 def moving_average(decay: float):
-    """An update a <- d a + (1 - d) x for AveragedModel; d rises as (1 + n) / (10 + n) to `decay`, so that the start is forgotten."""
+    """An update a <- d a + (1 - d) x for AveragedModel; d rises as (1 + n) / (10 + n) to `decay`, so the start is forgotten."""
 
     def update(averaged, current, n):
         d = min(decay, (1 + float(n)) / (10 + float(n)))
@@ -37,14 +37,19 @@ def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict]:
 
 
 def pick_device(name: str) -> torch.device:
-    """The torch device of a name; "auto" is a GPU (of this process) where there is one."""
+    """The torch device of a name: "auto" is a GPU where there is one; "auto" and "cuda" mean the GPU of this process."""
     if name == "auto":
-        rank = int(os.environ.get("LOCAL_RANK", 0))
-        return torch.device(f"cuda:{rank}" if torch.cuda.is_available() else "cpu")
+        name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise UserError(f"device: unknown {name!r} (auto, cpu, cuda, cuda:N)") from None
+        device = torch.device("meta")
+    if device.type not in ("cpu", "cuda"):
+        raise UserError(f"device: unknown {name!r} (auto, cpu, cuda, cuda:N)")
     if device.type == "cuda" and not torch.cuda.is_available():
         raise UserError(f"device: {name!r} asked for, but torch finds no GPU")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise UserError(f"device: {name!r} asked for, but torch finds {torch.cuda.device_count()} GPU(s), counted from 0")
+    if name == "cuda":
+        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
     return device

@@ -1,47 +1,39 @@
 """One loop for supervised training and distillation: AdamW, warm-up and cosine, EMA, bf16 products, DDP, exact resume.
 
-Order, augmentation and number of steps of a batch depend on (seed, epoch, batch) alone, so a run that was killed and resumed ends
-with the bits of one that was not (same machine, thread count, no compile). Under `torchrun` each process takes its share of
-every batch and DDP averages; batch_size counts the images of all processes together.
+Order, augmentation and number of steps of a batch depend on (seed, epoch, batch) alone, so a run that was killed and resumed
+ends with the bits of one that was not (same machine, thread count, no compile). Under `torchrun` each process takes its share
+of every batch and DDP averages; batch_size counts the images of all processes together. BatchNorm (conv stem) sees the images
+of one micro-batch: accumulation changes its statistics, and several processes share them on GPUs only.
 """
 
-import csv
-import io
-import os
+import math
 import signal
+import threading
 import time
-from contextlib import nullcontext
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel
 from tqdm import tqdm
 
+from . import records
 from .backbone import Backbone
 from .checkpoint import load_training_state, save_model, save_training_state, write_atomically
 from .config import InputConfig, TrainConfig, to_dict
 from .data import Augmenter, ImageSet, load
 from .errors import NonFiniteError, UserError
-from .evaluate import evaluate, nonfinite_cause
+from .evaluate import Scores, evaluate, nonfinite_cause
 from .model import build
 from .objective import Objective
 from .optimisation import moving_average, parameter_groups, pick_device, schedule
+from .processes import Processes, without_averaging
+from .progress import Progress, check_same_run, generator
+from .tables import csv_text
 from .trajectory import TimeGrid
 
-
-@dataclass
-class Progress:
-    """Where a run stands; saved with the weights, so that it can go on from there."""
-
-    epoch: int = 0
-    batch: int = 0
-    sums: dict[str, float] = field(default_factory=dict)
-    history: list[dict[str, float]] = field(default_factory=list)
-    best: float = -1.0
-    best_epoch: int = 0
+FILES = ("config.json", "model.safetensors", "README.md", "log.csv", "state.pt")
 
 
 class Trainer:
@@ -49,27 +41,28 @@ class Trainer:
 
     Args:
         config: the run.
-        data: splits "train" and "val"; loaded from config.data unless given.
+        data: splits "train" and "val"; loaded from config.data unless given. No other split is looked at.
         model: built from config.model unless given.
-        objective: module (images, targets, grid) -> loss terms around `model`; cross-entropy with penalties unless given.
+        objective: module (images, targets, grid) -> loss terms around `model`, with `needs_states`; cross-entropy with
+            penalties unless given.
 
     After `fit`, `config.out` is a model folder (config.json, model.safetensors of the best epoch on validation, README.md) with
-    log.csv and state.pt beside it.
+    log.csv and state.pt beside it. Nothing is written before `fit`.
     """
 
-    def __init__(self, config: TrainConfig, data: dict[str, ImageSet] | None = None, model: Backbone | None = None, objective=None):
-        self.config = config
-        self.rank, self.world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    def __init__(
+        self, config: TrainConfig, data: dict[str, ImageSet] | None = None, model: Backbone | None = None, objective=None
+    ):
+        self.config, m = config, config.model
         self.device = pick_device(config.device)
         if config.threads:
             torch.set_num_threads(config.threads)
-        if self.world > 1 and not dist.is_initialized():
-            dist.init_process_group("nccl" if self.device.type == "cuda" else "gloo")
-        self._claim_folder()
-        m = config.model
+        self.processes = Processes(self.device)
+        self.rank = self.processes.rank
+        self._check_folder()
         self.data = data or load(config.data, image_shape=m.image_shape, channels=m.in_chans)
         self._check_data()
-        torch.manual_seed(config.seed)
+        torch.manual_seed(config.seed % 2**64)
         train = self.data["train"]
         inputs = InputConfig(*train.statistics(), classes=train.classes, source=config.data.source)
         self.model = (model or build(m, config.solver, inputs)).to(self.device)
@@ -82,92 +75,112 @@ class Trainer:
         self.ema = AveragedModel(self.model, avg_fn=average, use_buffers=True) if config.optim.ema else None
         self.progress = Progress()
         self.interrupted = False
-        if config.resume:
+        if config.resume and self.state_file.exists():
             self._restore()
         self._prepare_forward()
 
-    def _prepare_forward(self) -> None:
-        if self.device.type == "cuda":
-            for block in self.model.field.blocks:
-                block.attn.fused = True  # type: ignore[union-attr]
-        if self.config.compile:
-            for block in self.model.field.blocks:
-                block.compile(dynamic=False)  # few batch sizes occur; one kernel each is faster than one for all
-        self.forward: nn.Module = self.objective
-        if self.world > 1:
-            if self.device.type == "cuda":
-                self.objective = nn.SyncBatchNorm.convert_sync_batchnorm(self.objective)
-            self.forward = DistributedDataParallel(self.objective, device_ids=[self.device] if self.device.type == "cuda" else None)
+    @property
+    def state_file(self):
+        """Where the training state of the run is kept."""
+        return self.config.out / "state.pt"
 
-    def _claim_folder(self) -> None:
-        out, c = self.config.out, self.config
-        if self.rank:
-            return
-        if (out / "state.pt").exists() and not (c.resume or c.force):
-            raise UserError(f"out: {out} holds a run; go on with it by --resume or overwrite it by --force")
-        out.mkdir(parents=True, exist_ok=True)
-        if c.force and not c.resume:
-            (out / "state.pt").unlink(missing_ok=True)
-
-    def _check_data(self) -> None:
-        train, classes = self.data["train"], self.config.model.num_classes
-        if len(train.classes) != classes:
-            raise UserError(f"num_classes: {classes}, but {self.config.data.source} has {len(train.classes)} classes")
-        if len(train) < self.world * self.config.optim.accumulate:
-            raise UserError(f"data: {len(train)} training images are fewer than processes x accumulation steps")
+    @property
+    def averaged(self) -> Backbone:
+        """The model to be judged and kept: the moving average where there is one."""
+        return self.ema.module if self.ema is not None else self.model  # type: ignore[return-value]
 
     @property
     def steps_per_epoch(self) -> int:
         """Optimiser steps in an epoch; a last batch too small to give every process an image is dropped."""
-        size, share = self.config.optim.batch_size, self.world * self.config.optim.accumulate
-        full, rest = divmod(len(self.data["train"]), size)
-        return full + (rest >= share)
+        full, rest = divmod(len(self.data["train"]), self.config.optim.batch_size)
+        return full + (rest >= self.processes.world * self.config.optim.accumulate)
+
+    def _check_folder(self) -> None:
+        c = self.config
+        if c.force or (c.resume and self.state_file.exists()):
+            return
+        there = [name for name in FILES if (c.out / name).exists()]
+        if there:
+            way_out = "go on with it by --resume or overwrite it by" if "state.pt" in there else "overwrite it by"
+            raise UserError(f"out: {c.out} holds {', '.join(there)}; {way_out} --force")
+
+    def _check_data(self) -> None:
+        train, classes, optim = self.data["train"], self.config.model.num_classes, self.config.optim
+        if len(train.classes) != classes:
+            source, found = self.config.data.source, len(train.classes)
+            raise UserError(f"model.num_classes: {classes}, but {source} has {found} classes; use --model.num-classes {found}")
+        parts = self.processes.world * optim.accumulate
+        for name, size in (("data.source", len(train)), ("optim.batch_size", optim.batch_size)):
+            if size < parts:
+                raise UserError(f"{name}: {size} training images cannot be shared by {parts} processes x accumulation steps")
+
+    def _prepare_forward(self) -> None:
+        for block in self.model.field.blocks:
+            if self.device.type == "cuda":
+                block.attn.fused = True  # type: ignore[union-attr]
+            if self.config.compile:
+                block.compile(dynamic=False)  # few batch sizes occur; one kernel each is faster than one for all
+        self.forward = self.processes.wrapped(self.objective)
 
     def fit(self) -> list[dict[str, float]]:
-        """Train to the last epoch and return the log, one dict an epoch; Ctrl-C saves and raises KeyboardInterrupt."""
-        previous = signal.getsignal(signal.SIGINT)
+        """Train to the last epoch and return the log, one dict an epoch.
+
+        Ctrl-C saves after the batch at hand and raises KeyboardInterrupt; pressed twice it stops at once.
+
+        Raises:
+            NonFiniteError: a loss or gradient is not finite; the state saved last is intact and named.
+        """
+        p, epochs = self.progress, self.config.optim.epochs
+        self.interrupted = False
+        if self.rank == 0:
+            self._open_folder()
+        total, done = epochs * self.steps_per_epoch, p.epoch * self.steps_per_epoch + p.batch
+        quiet = None if self.rank == 0 else True  # None: quiet where stderr is not a terminal
+        with self._catching_ctrl_c(), tqdm(total=total, initial=done, disable=quiet, leave=False, smoothing=0.05) as bar:
+            while p.epoch < epochs:
+                self._epoch(bar)
+        return p.history
+
+    def _open_folder(self) -> None:
+        """Make the folder, clear it of an earlier run, and save where this one starts."""
+        if self.state_file.exists() and (self.progress.epoch or self.progress.batch or self.config.resume):
+            return
+        for name in FILES:
+            (self.config.out / name).unlink(missing_ok=True)
+        self._save_state()
+
+    @contextmanager
+    def _catching_ctrl_c(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield  # only the main thread may handle signals
+            return
+        previous = signal.signal(signal.SIGINT, self._interrupt)
         try:
-            signal.signal(signal.SIGINT, self._interrupt)
-        except ValueError:
-            pass  # not the main thread: Ctrl-C is the caller's
-        try:
-            while self.progress.epoch < self.config.optim.epochs:
-                self._epoch()
+            yield
         finally:
-            if previous is not None:
-                try:
-                    signal.signal(signal.SIGINT, previous)
-                except ValueError:
-                    pass
-        return self.progress.history
+            signal.signal(signal.SIGINT, previous or signal.SIG_DFL)
 
     def _interrupt(self, *_) -> None:
         if self.interrupted:
             raise KeyboardInterrupt
         self.interrupted = True
 
-    def _epoch(self) -> None:
-        p, started = self.progress, time.perf_counter()
-        earlier = p.sums.get("seconds", 0.0)
-        order = torch.randperm(len(self.data["train"]), generator=_generator(self.config.seed, p.epoch, 0))
-        bar = tqdm(
-            total=self.steps_per_epoch, initial=p.batch, desc=f"epoch {p.epoch + 1}/{self.config.optim.epochs}", leave=False,
-            disable=None if self.rank == 0 else True,
-        )  # fmt: skip
+    def _epoch(self, bar: tqdm) -> None:
+        p, size, started = self.progress, self.config.optim.batch_size, time.perf_counter()
+        earlier = p.sums.pop("seconds", 0.0)
+        order = torch.randperm(len(self.data["train"]), generator=generator(self.config.seed, p.epoch, 0))
+        bar.set_description(f"epoch {p.epoch + 1}/{self.config.optim.epochs}", refresh=False)
         self.forward.train()
         while p.batch < self.steps_per_epoch:
-            size = self.config.optim.batch_size
             self._step(order[p.batch * size : (p.batch + 1) * size])
             p.batch += 1
+            loss, acc, nfe = (p.sums[name] / p.sums["n"] for name in ("loss", "correct", "nfe"))
+            bar.set_postfix(loss=f"{loss:.3f}", acc=f"{acc:.3f}", nfe=f"{nfe:.3g}", refresh=False)
             bar.update()
-            n = p.sums["n"]
-            bar.set_postfix(loss=f"{p.sums['loss'] / n:.3f}", acc=f"{p.sums['correct'] / n:.3f}", nfe=f"{p.sums['nfe'] / n:.0f}")
-            if self.interrupted:
-                bar.close()
-                p.sums["seconds"] = earlier + time.perf_counter() - started
+            if self.processes.any(self.interrupted):
+                p.sums = self._total(p.sums) | {"seconds": earlier + time.perf_counter() - started}
                 self._save_state()
-                raise KeyboardInterrupt
-        bar.close()
+                raise KeyboardInterrupt(f"saved {self.state_file}; go on with --resume")
         self._finish_epoch(earlier + time.perf_counter() - started)
 
     def _step(self, ids: Tensor) -> None:
@@ -177,17 +190,17 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = lr
         grid = self._grid()
-        shares = ids.tensor_split(self.world * c.optim.accumulate)
-        mine = shares[self.rank * c.optim.accumulate : (self.rank + 1) * c.optim.accumulate]
-        for i, share in enumerate(mine):
-            last = i == len(mine) - 1
-            wait = self.forward.no_sync() if isinstance(self.forward, DistributedDataParallel) and not last else nullcontext()
-            with wait:
+        shares = self.processes.share(ids, c.optim.accumulate)
+        for i, share in enumerate(shares):
+            with nullcontext() if i == len(shares) - 1 else without_averaging(self.forward):
                 terms = self._terms(share, grid)
                 # DDP takes the mean over processes; this makes it the mean over the images of the whole batch
-                (terms["loss"] * (len(share) * self.world / len(ids))).backward()
-        if c.optim.clip:
-            nn.utils.clip_grad_norm_(self.model.parameters(), c.optim.clip)
+                (terms["loss"] * (len(share) * self.processes.world / len(ids))).backward()
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), c.optim.clip or math.inf)
+        if not bool(torch.isfinite(norm)):
+            grads = {name: w.grad for name, w in self.model.named_parameters() if w.grad is not None}
+            bad = next((name for name, grad in grads.items() if not bool(torch.isfinite(grad).all())), "all weights together")
+            raise self._broken("gradient", f"that of {bad}")
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         if self.ema is not None:
@@ -195,67 +208,67 @@ class Trainer:
         p.sums["lr"] = lr
 
     def _terms(self, ids: Tensor, grid: TimeGrid) -> dict[str, Tensor]:
-        train = self.data["train"]
+        """Loss terms of some images, added to the sums of the epoch."""
+        train, sums, n = self.data["train"], self.progress.sums, len(ids)
         pixels, labels = train.images[ids].to(self.device), train.labels[ids].to(self.device)
         images, targets = self.augment(pixels, labels, ids.to(self.device), self.progress.epoch)
-        terms = self.forward(images, targets, grid)
-        if not bool(torch.isfinite(terms["loss"])):
-            p = self.progress
-            cause = nonfinite_cause(self.model, images, grid)
-            kept = f"last good state: {self.config.out / 'state.pt'}" if (self.config.out / "state.pt").exists() else "no state yet"
-            raise NonFiniteError(f"loss is not finite in epoch {p.epoch + 1}, batch {p.batch}: {cause} ({kept})")
-        sums, n = self.progress.sums, len(ids)
-        for name, value in terms.items():
-            sums[name] = sums.get(name, 0.0) + float(value.detach()) * (1 if name == "correct" else n)
-        sums["n"] = sums.get("n", 0.0) + n
+        try:
+            terms = self.forward(images, targets, grid)
+        except NonFiniteError:  # an adaptive method gave up
+            raise self._broken("state", nonfinite_cause(self.model, images, grid)) from None
+        values = {name: float(value.detach()) for name, value in terms.items()}
+        if not math.isfinite(values["loss"]):
+            bad = [name for name, value in values.items() if name != "loss" and not math.isfinite(value)]
+            raise self._broken(f"loss ({', '.join(bad) or 'sum'})", nonfinite_cause(self.model, images, grid))
+        for name, value in (values | {"n": 1.0}).items():
+            sums[name] = sums.get(name, 0.0) + value * (1 if name == "correct" else n)
         return terms
+
+    def _broken(self, what: str, cause: str) -> NonFiniteError:
+        p = self.progress
+        where = f"epoch {p.epoch + 1}, batch {p.batch + 1} of {self.steps_per_epoch}"
+        return NonFiniteError(f"{what} not finite in {where}: {cause} (last good state: {self.state_file})")
 
     def _grid(self) -> TimeGrid:
         """The grid of this batch: the trained one, or one with a number of steps drawn around it."""
         p, spread, grid = self.progress, self.config.random_steps, self.model.grid
         steps = grid.steps
         if spread:
-            draw = _generator(self.config.seed, p.epoch, 1 + p.batch)
+            draw = generator(self.config.seed, p.epoch, 1 + p.batch)
             steps += int(torch.randint(-spread, spread + 1, (), generator=draw))
         return TimeGrid(grid.t0, grid.t1, steps, None if self.objective.needs_states else 1)
 
     def _finish_epoch(self, seconds: float) -> None:
         p, c = self.progress, self.config
-        sums = self._summed(p.sums)
-        model = self.averaged
-        val = evaluate(model, self.data["val"], batch_size=c.optim.batch_size)
+        sums = self._total(p.sums)
+        val = self.processes.from_first(self._validate)
         row = {"epoch": p.epoch + 1, "lr": p.sums["lr"]}
         n = sums["n"]
-        row |= {("accuracy" if k == "correct" else k): v / n for k, v in sums.items() if k not in ("n", "lr", "seconds")}
+        row |= {("accuracy" if k == "correct" else k): v / n for k, v in sums.items() if k not in ("n", "lr")}
         row |= {"val_loss": val.loss, "val_accuracy": val.top1, "seconds": seconds}
         p.history.append(row)
         p.epoch, p.batch, p.sums = p.epoch + 1, 0, {}
-        if val.top1 > p.best:
+        better = val.top1 > p.best
+        if better:
             p.best, p.best_epoch = val.top1, p.epoch
-            if self.rank == 0:
-                extra = {"run": to_dict(c), "best_epoch": p.epoch, "val_accuracy": val.top1, "val_images": val.n}
-                save_model(model, c.out, extra=extra)
-        if self.rank == 0:
-            write_atomically(c.out / "log.csv", log_text(p.history).encode())
+        if self.rank:
+            return
+        if better:
+            facts = records.facts(c, val, p.epoch, records.hardware(self.device, self.processes.world))
+            save_model(self.averaged, c.out, card=records.card(self.averaged, c, facts), extra=facts)
+        write_atomically(c.out / "log.csv", csv_text(p.history).encode())
         self._save_state()
-        if self.rank == 0:
-            left = (c.optim.epochs - p.epoch) * seconds / 60
-            tqdm.write(
-                f"epoch {p.epoch}/{c.optim.epochs}  loss {row['loss']:.4f}  acc {row['accuracy']:.4f}  val {val.top1:.4f} "
-                f"(best {p.best:.4f})  nfe {row['nfe']:.0f}  lr {row['lr']:.2e}  {seconds:.0f} s, {left:.0f} min left"
-            )
+        tqdm.write(records.epoch_line(row, c.optim.epochs, p.best))
 
-    @property
-    def averaged(self) -> Backbone:
-        """The model to be judged and kept: the moving average where there is one."""
-        return self.ema.module if self.ema is not None else self.model  # type: ignore[return-value]
+    def _validate(self) -> Scores:
+        try:
+            return evaluate(self.averaged, self.data["val"], batch_size=self.config.optim.batch_size)
+        except NonFiniteError as error:
+            raise self._broken("validation", str(error)) from None
 
-    def _summed(self, sums: dict[str, float]) -> dict[str, float]:
-        if self.world == 1:
-            return sums
-        values = torch.tensor(list(sums.values()), dtype=torch.float64, device=self.device)
-        dist.all_reduce(values)
-        return dict(zip(sums, values.tolist()))
+    def _total(self, sums: dict[str, float]) -> dict[str, float]:
+        """The sums of the epoch over all processes, which all have the same learning rate."""
+        return self.processes.summed({k: v for k, v in sums.items() if k != "lr"}) | {"lr": sums["lr"]}
 
     def _save_state(self) -> None:
         if self.rank:
@@ -264,43 +277,15 @@ class Trainer:
             "model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), "progress": vars(self.progress),
             "ema": self.ema.state_dict() if self.ema is not None else None, "run": to_dict(self.config),
         }  # fmt: skip
-        save_training_state(self.config.out / "state.pt", state)
+        save_training_state(self.state_file, state)
 
     def _restore(self) -> None:
-        path = self.config.out / "state.pt"
-        if not path.exists():
-            return
-        state = load_training_state(path)
-        changed = _changed(state["run"], to_dict(self.config))
-        if changed:
-            raise UserError(f"resume: {path} was made with another {changed}; use the same configuration or --force")
+        state = load_training_state(self.state_file)
+        check_same_run(state["run"], self.config, self.state_file)
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         if self.ema is not None:
             self.ema.load_state_dict(state["ema"])
         self.progress = Progress(**state["progress"])
-
-
-def _changed(before: dict, now: dict) -> str:
-    """Name of the first field that differs, of those that change the result of a run."""
-    free = {"out", "device", "resume", "force", "threads", "preset"}
-    for name in now:
-        if name in free or before.get(name) == now[name]:
-            continue
-        if isinstance(now[name], dict) and isinstance(before.get(name), dict):
-            return f"{name}." + next(k for k in now[name] if before[name].get(k) != now[name][k])
-        return name
-    return ""
-
-
-def _generator(seed: int, epoch: int, stream: int) -> torch.Generator:
-    return torch.Generator().manual_seed((seed * 1_000_003 + epoch) * 1_000_003 + stream)
-
-
-def log_text(history: list[dict[str, float]]) -> str:
-    """The log as CSV, one row an epoch."""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, list(history[0]))
-    writer.writeheader()
-    writer.writerows(history)
-    return out.getvalue()
+        if self.rank:  # the sums of all processes stand in rank 0
+            self.progress.sums = {name: v if name == "lr" else 0.0 for name, v in self.progress.sums.items()}
