@@ -18,8 +18,7 @@ from odevit.layout import TokenLayout
 from odevit.trajectory import Trajectory
 
 from .lipschitz.softmax_norms import softmax_gap
-from .operators import as_float64, check_finite
-from .reports.base import Provenance
+from .operators import as_float64, check_finite, provenance
 from .reports.paths import AttentionReport
 
 CHUNK = 2**24  # numbers in the attention maps of one pass (128 MiB); images beyond that are taken in turn
@@ -29,8 +28,8 @@ FULL_LIMIT = 2**27  # numbers in full maps that may be kept (1 GiB)
 def attention_entropy(p: Tensor) -> Tensor:
     """Entropy of each row of p (..., N) -> (...), nats, in [0, log N]; 0 log 0 = 0.
 
-    >>> round(float(attention_entropy(torch.full((4,), 0.25))) / np.log(4), 6)
-    1.0
+    >>> round(float(attention_entropy(torch.full((4,), 0.25))), 6)  # log 4
+    1.386294
     """
     return torch.special.entr(p).sum(-1)
 
@@ -116,7 +115,7 @@ def attention_along(model, trajectory: Trajectory, *, full: bool = False) -> Att
     parts = [_reduce(setting, slice(b, b + step), full) for b in range(0, x.shape[1], step)]
     joined = {name: np.concatenate([part[name] for part in parts], axis=1) for name in parts[0]}
     return AttentionReport(
-        provenance=Provenance(dtype="float64", device=str(x.device)),
+        provenance=provenance(model, x),
         time=setting.times.numpy(),
         rollout_time=trajectory.t[1:].numpy(),
         rollout=joined.pop("rollout")[: len(trajectory.t) - 1],

@@ -34,12 +34,12 @@ from analysis.token_paths import (
 )
 from analysis.token_paths.bases import squared_singular_values
 from analysis.token_paths.kinematics import curvature, differences
-from analysis.token_paths.lens import decision_index, flip_radius
+from analysis.token_paths.lens import decision_index
 from odevit import NonFiniteError, TimeGrid, TokenLayout, Trajectory, UserError
 from odevit.config import ODEViTConfig, SolverConfig, ViTConfig
 
 seeds = st.integers(0, 10**6)
-fast = settings(max_examples=15, deadline=None, derandomize=True)
+fast = settings(max_examples=10, deadline=None, derandomize=True)
 
 
 def randn(*shape, seed=0):
@@ -90,7 +90,7 @@ def helix(radius=2.0, pitch=0.5):
 
 
 def test_half_circle():
-    t = torch.linspace(0, math.pi, 201, dtype=torch.float64)
+    t = torch.linspace(0, math.pi, 41, dtype=torch.float64)
     x = 2.0 * torch.stack([t.cos(), t.sin()], -1)
     report = token_paths(circle, sampled(t, x))
     assert report.derivatives == "exact"
@@ -99,7 +99,7 @@ def test_half_circle():
     np.testing.assert_allclose(report.acceleration, 2.0, rtol=1e-13)
     np.testing.assert_allclose(report.length, 2 * math.pi, rtol=1e-13)
     np.testing.assert_allclose(report.turning, math.pi, rtol=1e-13)
-    np.testing.assert_allclose(report.straightness, 2 / math.pi, rtol=2e-5)
+    np.testing.assert_allclose(report.straightness, 2 / math.pi, rtol=5e-4)
     assert report.polyline.item() < report.length.item()
 
 
@@ -175,8 +175,8 @@ def test_polyline_grows_to_the_length_at_second_order():
 
 def test_lorenz_goes_through_the_same_code_backwards_too():
     x0 = torch.tensor([1.0, 1.0, 20.0]).double()
-    forth = odevit.integrate(lorenz, x0, TimeGrid(0, 1, steps=400), "rk4")
-    back = odevit.integrate(lorenz, forth.x[-1], TimeGrid(1, 0, steps=400), "rk4")
+    forth = odevit.integrate(lorenz, x0, TimeGrid(0, 0.2, steps=40), "rk4")
+    back = odevit.integrate(lorenz, forth.x[-1], TimeGrid(0.2, 0, steps=40), "rk4")
     a, b = token_paths(lorenz, forth), token_paths(lorenz, back)
     assert a.length.item() == pytest.approx(b.length.item(), rel=1e-4) and a.length.item() > 0
     assert a.turning.item() == pytest.approx(b.turning.item(), rel=1e-4)
@@ -186,7 +186,7 @@ def test_lorenz_goes_through_the_same_code_backwards_too():
 
 
 def test_acceleration_of_a_model_agrees_with_differences_of_a_fine_solve():
-    model = tiny(solver=SolverConfig("rk4", 1.0, 200))
+    model = tiny(solver=SolverConfig("rk4", 0.25, 50))
     trajectory = model.trajectory(images(2))
     report = token_paths(model, trajectory)
     v, a = differences(trajectory.t, trajectory.x.detach())
@@ -273,6 +273,12 @@ def test_chain_of_ranks(seed, n, d):
     np.testing.assert_allclose(power.flip(-1), torch.linalg.svdvals(x) ** 2, rtol=1e-9, atol=1e-12)
     chain = [1.0, *(float(rank(power)) for rank in (stable_rank, participation_ratio, effective_rank)), float(min(n, d))]
     assert all(a <= b * (1 + 1e-12) for a, b in itertools.pairwise(chain))
+
+
+def test_ranks_by_hand():
+    power = torch.tensor([4.0, 1.0, 1.0, 0.0]).double()
+    assert stable_rank(power) == 1.5 and participation_ratio(power) == 2
+    assert float(effective_rank(power)) == pytest.approx(1.5 ** (2 / 3) * 6 ** (1 / 3))
 
 
 # Collapse and clusters
@@ -405,20 +411,6 @@ def test_decision_index_is_the_last_change():
     assert decision_index(prediction).tolist() == [0, 2, 3]
 
 
-@fast
-@given(seeds)
-def test_flip_radius_is_sound_and_sharp(seed):
-    weight, x = randn(5, 6, seed=seed), randn(40, 6, seed=seed + 1)
-    radius, best = flip_radius(x @ weight.T, weight), (x @ weight.T).argmax(-1)
-    move = torch.nn.functional.normalize(randn(40, 6, seed=seed + 2), dim=-1) * radius[:, None] * 0.999
-    assert torch.equal(((x + move) @ weight.T).argmax(-1), best)
-    gap = weight[None] - weight[best][:, None]
-    crossing = -(x[:, None] * gap).sum(-1) / gap.norm(dim=-1)
-    nearest = crossing.nan_to_num(torch.inf).argmin(-1)
-    toward = torch.nn.functional.normalize(gap[torch.arange(40), nearest], dim=-1) * radius[:, None] * 1.001
-    assert not (((x + toward) @ weight.T).argmax(-1) == best).any()
-
-
 def test_logit_lens_of_a_model_ends_in_its_logits():
     model, batch = tiny(), images(4)
     trajectory = model.trajectory(batch)
@@ -431,12 +423,12 @@ def test_logit_lens_of_a_model_ends_in_its_logits():
 
 
 def test_resolved_steps_hide_no_flip():
-    model, batch = tiny(solver=SolverConfig("rk4", 2.0, 160)), images(24)
+    model, batch = tiny(solver=SolverConfig("rk4", 2.0, 80)), images(24)
     fine, coarse = model.trajectory(batch), model.trajectory(batch, model.grid.with_save(16))
     report, inside = logit_lens(model, coarse), logit_lens(model, fine).prediction
     assert 0.2 < report.resolved.mean() < 1
     for k, b in zip(*np.nonzero(report.resolved)):
-        assert (inside[10 * k : 10 * k + 11, b] == report.prediction[k, b]).all()
+        assert (inside[5 * k : 5 * k + 6, b] == report.prediction[k, b]).all()
     flips = report.prediction[1:] != report.prediction[:-1]
     assert flips.any() and not (flips & report.resolved).any()
 

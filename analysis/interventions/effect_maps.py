@@ -10,12 +10,11 @@ from torch import Tensor
 
 from odevit.errors import UserError
 
-from ..operators import check_finite
-from ..reports.base import Provenance
+from ..operators import check_finite, provenance
 from ..reports.effects import EffectMapReport, InterventionReport
 from ..token_paths.bases import array
 from .changes import Change
-from .restart import Moment, moment, prepared, step_index
+from .restart import Moment, factual, moment, step_index
 
 CHUNK = 2**24  # numbers in the states and attention maps of one batched solve (128 MiB)
 
@@ -43,7 +42,7 @@ def intervene(model, images: Tensor, t: float, change: Change) -> InterventionRe
 
     Cost: one solve, and two from t to T.
     """
-    model, _, trajectory = prepared(model, images)
+    model, _, trajectory = factual(model, images)
     now = moment(model, trajectory, t)
     with torch.no_grad():
         start = change.state(now)
@@ -53,7 +52,7 @@ def intervene(model, images: Tensor, t: float, change: Change) -> InterventionRe
     check_finite("changed trajectory", after, f"after t = {now.t:g}")
     distance = (after - before).norm(dim=-1)
     return InterventionReport(
-        provenance=Provenance(dtype="float64", device=str(now.x.device), seed=getattr(change, "seed", None)),
+        provenance=provenance(model, now.x, getattr(change, "seed", None)),
         change=change.describe(),
         t=now.t,
         time=array(now.times),
@@ -85,7 +84,7 @@ def effect_map(
     """
     if not len(times):
         raise UserError("times: none given")
-    model, _, trajectory = prepared(model, images)
+    model, _, trajectory = factual(model, images)
     if regions is None:
         regions = range(model.config.num_heads if hasattr(change, "head") else model.layout.size)
     rows = []
@@ -105,7 +104,7 @@ def effect_map(
             })  # fmt: skip
     stacked = {name: array(torch.stack([row[name] for row in rows])) for name in rows[0]}
     return EffectMapReport(
-        provenance=Provenance(dtype="float64", device=str(trajectory.x.device), seed=getattr(change, "seed", None)),
+        provenance=provenance(model, trajectory.x, getattr(change, "seed", None)),
         change=change.describe(),
         time=array([trajectory.t[step_index(model.grid, t)] for t in times]),
         regions=tuple(str(region) for region in regions),

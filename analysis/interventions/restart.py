@@ -71,7 +71,7 @@ def moment(model, trajectory: Trajectory, t: float) -> Moment:
     """The moment t of a trajectory that has every step of model.grid saved.
 
     Args:
-        model: float64 model, see `prepared`.
+        model: float64 model, see `factual`.
 
     Raises UserError for a t that is not a step of the grid.
     """
@@ -81,7 +81,7 @@ def moment(model, trajectory: Trajectory, t: float) -> Moment:
     return Moment(model, grid.times[k], trajectory.x[k], rest)
 
 
-def prepared(model, images: Tensor) -> tuple[Backbone, Tensor, Trajectory]:
+def factual(model, images: Tensor) -> tuple[Backbone, Tensor, Trajectory]:
     """(float64 model, images in float64 on its device, factual trajectory with every step saved).
 
     Raises UserError for what is not a model with tokenizer, field and readout, NonFiniteError for NaN images or weights.

@@ -4,16 +4,21 @@ z(t) = head(x_cls(t)); decision time t* = inf{t: argmax z(s) = argmax z(T) for a
 A grid resolves it where z_a - z_j > ||w_a - w_j|| h sup ||v_cls|| for all j != a: then the class cannot flip inside the step.
 """
 
+from itertools import pairwise
+
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from odevit.errors import UserError
+from odevit.flow import piece_at
 from odevit.trajectory import Trajectory
 
-from ..operators import as_float64
+from ..discretization.swaps import no_flip_radius
+from ..operators import as_float64, check_finite, provenance
 from ..reports.paths import LensReport
 from .bases import array
+from .kinematics import NUDGE
 
 
 def margins(logits: Tensor) -> Tensor:
@@ -33,29 +38,17 @@ def decision_index(prediction: np.ndarray) -> np.ndarray:
     return len(prediction) - held
 
 
-def flip_radius(logits: Tensor, weight: Tensor) -> Tensor:
-    """min_j (z_a - z_j) / ||w_a - w_j||: the move of CLS below which a linear head keeps its answer, (..., C) -> (...)."""
-    best = logits.argmax(-1, keepdim=True)
-    gap = logits.gather(-1, best) - logits
-    length = torch.cdist(weight, weight)[best.squeeze(-1)]
-    ratio = (gap / length).scatter(-1, best, torch.inf)
-    return torch.where(ratio.isnan(), torch.inf, ratio).amin(-1)  # equal weights and logits: a tie that no move can change
-
-
-def _travel(t: Tensor, speed: Tensor) -> Tensor:
-    """h sup ||v_cls|| of each step (K - 1, B), the sup measured at both ends of the step."""
-    return t.diff().abs().to(speed)[:, None] * torch.maximum(speed[:-1], speed[1:])
-
-
-def _cls_speed(field, trajectory: Trajectory) -> Tensor:
-    """||v_cls|| at the saved times (K, B); of the step itself for a discrete net, whose last state has no velocity."""
-    x = trajectory.x.detach().double()
+def _travel(field, trajectory: Trajectory, x: Tensor) -> Tensor:
+    """h sup ||v_cls|| of each step (K - 1, B), the sup measured at both ends; for a discrete net the length of the step."""
     cls = trajectory.layout.cls  # type: ignore[union-attr]
     if trajectory.method == "discrete":
-        step = x[:, :, cls].diff(dim=0) / trajectory.t.diff().to(x)[:, None, None, None]
-        return torch.cat([step, step[-1:]]).squeeze(2).norm(dim=-1)
-    with torch.no_grad():
-        return torch.stack([field(t.to(x), s)[:, cls].squeeze(1).norm(dim=-1) for t, s in zip(trajectory.t, x)])
+        return x[:, :, cls].diff(dim=0).squeeze(2).norm(dim=-1)
+    times, out = trajectory.t.tolist(), []
+    for k, gap in enumerate(b - a for a, b in pairwise(times)):
+        ends = ((times[k], NUDGE * gap, x[k]), (times[k + 1], -NUDGE * gap, x[k + 1]))
+        speeds = [piece_at(field, t + nudge)(t, state)[:, cls].squeeze(1).norm(dim=-1) for t, nudge, state in ends]
+        out.append(abs(gap) * torch.maximum(*speeds))
+    return torch.stack(out)
 
 
 def logit_lens(model, trajectory: Trajectory) -> LensReport:
@@ -69,22 +62,24 @@ def logit_lens(model, trajectory: Trajectory) -> LensReport:
         LensReport. `resolved` uses the largest ||v_cls|| at the two ends of each step, a measured sup, not a bound. It is False
         throughout, with `radius` NaN, for a readout with a final norm, which is not linear in CLS.
 
-    Raises UserError without a readout or layout. Cost: one evaluation of the field per saved time.
+    Raises UserError without a readout or layout. Cost: two evaluations of the field per saved time.
     """
     if not hasattr(model, "readout") or trajectory.layout is None:
         raise UserError("logit lens: it needs a model with a readout and a trajectory with a token layout")
-    model = as_float64(model)
+    check_finite("trajectory", trajectory.x)
+    double = as_float64(model)
     x = trajectory.x.detach().double()
     with torch.no_grad():
-        logits = torch.stack([model.readout(state) for state in x])
+        logits = torch.stack([double.readout(state) for state in x])
+        travel = _travel(double.field, trajectory, x)
     prediction = array(logits.argmax(-1)).astype(np.int64)
-    linear = isinstance(model.norm, nn.Identity)
-    radius = flip_radius(logits, model.head.weight) if linear else torch.full(logits.shape[:2], torch.nan)
-    travel = _travel(trajectory.t, _cls_speed(model.field, trajectory))
+    linear = isinstance(double.norm, nn.Identity)
+    radius = no_flip_radius(double, x) if linear else torch.full(logits.shape[:2], torch.nan)
     resolved = array(radius[:-1] > travel).astype(bool)
     first = decision_index(prediction)
     later = np.arange(len(resolved))[:, None] >= first
     return LensReport(
+        provenance=provenance(model, x),
         time=array(trajectory.t),
         logits=array(logits),
         prediction=prediction,

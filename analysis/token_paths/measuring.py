@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from odevit.trajectory import Trajectory
 
-from ..operators import as_float64
+from ..operators import as_float64, provenance
 from ..reports.paths import TokenPathReport
 from .bases import (
     Basis,
@@ -60,6 +60,7 @@ def token_paths(
     basis = basis or principal_basis(x, k=min(components, x.shape[-1]))
     layout = trajectory.layout
     return TokenPathReport(
+        provenance=provenance(model, x),
         time=array(trajectory.t),
         norm=array(x.norm(dim=-1)),
         coordinates=basis.apply(x),

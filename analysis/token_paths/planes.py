@@ -11,7 +11,7 @@ from odevit.errors import UserError
 from odevit.flow import piece_at
 from odevit.trajectory import Trajectory
 
-from ..operators import as_float64, explicit_attention
+from ..operators import as_float64, explicit_attention, provenance
 from ..reports.paths import PlaneReport
 from .bases import Basis, array
 from .kinematics import NUDGE, as_tokens
@@ -55,6 +55,7 @@ def plane_field(
     normal = np.linalg.norm(velocity - arrows @ axes, axis=-1)
     speed = np.linalg.norm(velocity, axis=-1)
     return PlaneReport(
+        provenance=provenance(f, x),
         u=u,
         v=v,
         arrows=arrows,
