@@ -21,13 +21,13 @@ PRESETS: dict[str, tuple[BackboneConfig, SolverConfig]] = {
         SolverConfig(horizon=12.0, steps=36),
     ),
     "odevit_digits": (
-        ODEViTConfig(img_size=8, patch_size=1, in_chans=1, embed_dim=48, num_heads=4, registers=2),
+        ODEViTConfig(img_size=8, patch_size=2, in_chans=1, embed_dim=48, num_heads=4, registers=2, stem="conv"),
         SolverConfig(horizon=4.0, steps=4),
     ),
     "vit_tiny_patch4_32": (ViTConfig(**_TINY), ViTConfig().solver),
     "vit_tiny_conv_32": (ViTConfig(**_TINY, stem="conv"), ViTConfig().solver),
     "vit_digits": (
-        ViTConfig(img_size=8, patch_size=1, in_chans=1, embed_dim=48, num_heads=4, registers=2, depth=4),
+        ViTConfig(img_size=8, patch_size=2, in_chans=1, embed_dim=48, num_heads=4, registers=2, depth=4, stem="conv"),
         ViTConfig(depth=4).solver,
     ),
 }
