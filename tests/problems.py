@@ -56,16 +56,16 @@ def triangular() -> Linear:
 
 
 def spread(n: int, seed: int = 0) -> tuple[Linear, np.ndarray]:
-    """A field of n dimensions with known eigenvalues (rotations -.05 j +- j i and decay), not normal, and these eigenvalues."""
+    """A field of n dimensions with known eigenvalues .97^j e^{+-i phi_j}, not normal, and these eigenvalues."""
     rng = np.random.default_rng(seed)
     core, values = np.zeros((n, n)), []
-    for j in range(n // 2):
-        a, b = -0.05 * (j + 1), 1.0 + j
+    for j, phi in enumerate(rng.uniform(0.05, 3.1, n // 2)):
+        a, b = 0.97**j * math.cos(phi), 0.97**j * math.sin(phi)
         core[2 * j : 2 * j + 2, 2 * j : 2 * j + 2] = [[a, b], [-b, a]]
         values += [a + 1j * b, a - 1j * b]
     if n % 2:
-        core[-1, -1] = -0.5
-        values.append(-0.5)
+        core[-1, -1] = 0.5
+        values.append(0.5)
     basis = np.eye(n) + 0.3 * rng.standard_normal((n, n)) / math.sqrt(n)
     return linear(basis @ core @ np.linalg.inv(basis)), np.array(values)
 

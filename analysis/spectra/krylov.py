@@ -2,8 +2,8 @@
 
 A V = V H + w b^T with orthonormal V; the wanted part of the Schur form of H starts the next cycle, nothing found is lost
 (Stewart 2001, SIAM J. Matrix Anal. Appl. 23; for symmetric A this is thick-restart Lanczos, Wu and Simon 2000). A Ritz pair
-H y = theta y has the residual |b^T y|. Where the space becomes invariant a fresh direction is drawn, which also finds copies of
-multiple eigenvalues; a copy that no rounding or breakdown brings in can be missed, and no residual tells.
+H y = theta y has the residual |b^T y|. Where the space becomes invariant a fresh direction is drawn and the space is filled,
+which finds copies of multiple eigenvalues; a copy that no rounding or breakdown brings in is missed, and no residual tells.
 """
 
 from collections.abc import Callable, Generator
@@ -81,7 +81,7 @@ def krylov_schur(
             values, y, residuals = space.ritz(which)
             found = whole(values, k)
             small = np.all(residuals[:found] <= threshold(values[:found], float(np.abs(values).max())))
-            if spent >= budget or space.exhausted or (found >= k and small):
+            if spent >= budget or space.exhausted or (found >= k and small and (space.full or not space.broken)):
                 return RitzPairs(values[:found], space.vectors(y[:, :found]), residuals[:found], spent)
         if space.full:
             space.restart(which, k)
@@ -95,7 +95,8 @@ class _Space:
         self.basis[0] = start / start.norm()
         self.h = np.zeros((size + 1, size))
         self.width, self.size, self.symmetric = 0, size, symmetric
-        self.project, self.generator, self.exhausted = project, generator, False
+        self.project, self.generator = project, generator
+        self.broken = self.exhausted = False
 
     @property
     def newest(self) -> Tensor:
@@ -118,6 +119,7 @@ class _Space:
         if norm > BREAKDOWN * torch.finfo(w.dtype).eps * np.abs(self.h).max():
             self.h[j + 1, j] = norm
         else:
+            self.broken = True
             w, norm = self._fresh(j + 1)
         if norm:
             self.basis[j + 1] = w / norm

@@ -1,8 +1,8 @@
 """The numerical range W(J) = {v* J v : |v| = 1} by Johnson's method, and how far J is from normal.
 
 For each angle the top eigenpair of (e^{-i theta} J + e^{i theta} J^T) / 2 gives the support h(theta) and a boundary point
-v* J v (Johnson 1978, SIAM J. Numer. Anal. 15). W is convex and holds all eigenvalues; its rightmost point is mu(J). Henrici's number
-sqrt(|J|_F^2 - sum |lambda|^2) is 0 for normal J only.
+v* J v (Johnson 1978, SIAM J. Numer. Anal. 15). W is convex and holds all eigenvalues; its rightmost point is mu(J).
+Henrici's number sqrt(|J|_F^2 - sum |lambda|^2) is 0 for normal J only.
 """
 
 import math
