@@ -14,6 +14,7 @@ polygon; with values on the trajectory they hold to first order in h. (iv) is a 
 import math
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -102,7 +103,7 @@ class _Walk:
     residual: float = 0.0
 
     def __post_init__(self):
-        self.times = torch.tensor(self.grid.times).to(self.states[0])
+        self.times = torch.tensor(self.grid.times, dtype=self.states[0].dtype, device=self.states[0].device)
         self.arrival = torch.empty(0)
         self.errors = [torch.zeros_like(self.states[0])]
         self.bounds = [self.size(self.errors[0])]
@@ -185,7 +186,7 @@ def _report(walk: _Walk, model, refine: int, origin) -> DiscretizationReport:
         return array[0] if single else array
 
     return DiscretizationReport(
-        h=grid.h, steps=grid.steps, horizon=span, time=torch.tensor(grid.times).numpy(), jacobian_norm=out(norms),
+        h=grid.h, steps=grid.steps, horizon=span, time=np.array(grid.times), jacobian_norm=out(norms),
         step_norm=out(step_norms), acceleration=out(torch.stack(walk.accelerations, 1)), lipschitz=out(lipschitz),
         gamma=out(gamma), curvature=out(curvature), classical=out(classical_bound(h, span, lipschitz, curvature)),
         logarithmic=out(logarithmic_bound(h, grid.steps, gamma, curvature)), stepwise=out(torch.stack(walk.bounds, 1)),

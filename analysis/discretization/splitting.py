@@ -81,13 +81,16 @@ def splitting_error(f, x: Tensor, t: float = 0.0, h: float = 1.0, *, batch_dims:
 
     commutator, total = size(terms.pop("commutator")), 2 * size(terms["euler"])
     gap, moved = size(terms.pop("gap")), size(speed)
-    frozen = getattr(given, "time_weight", None) is not None
+    notes = []
+    if getattr(given, "time_weight", None) is not None:
+        notes.append("t is frozen: terms of the field's own time dependence are left out")
+    if hasattr(f, "block_at") and getattr(f.block_at(t), "sequential", False):
+        notes.append("this layer is sequential, G(x) + F(x + G(x)): the terms belong to the parallel field F + G of its parts")
     return SplittingReport(
         time=float(t), h=float(h), commutator=commutator, total=total, ratio=_ratio(commutator, total), architecture_gap=gap,
         terms={name: size(v) for name, v in terms.items()},
         relative={name: abs(h) * _ratio(size(v), moved) for name, v in terms.items()},
-        notes=("t is frozen: terms of the field's own time dependence are left out",) if frozen else (),
-        provenance=provenance(given, x),
+        notes=tuple(notes), provenance=provenance(given, x),
     )  # fmt: skip
 
 
