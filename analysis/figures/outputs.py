@@ -1,0 +1,148 @@
+"""What goes into a figure and what comes out: checks of Reports, and PDF + PNG + data + sidecar with the same bytes every time.
+
+STEM.pdf and STEM.png are the figure, STEM.csv (or STEM-data.npz, a Report to load again) what it was drawn from, STEM.json the
+caption, the command and where the numbers come from.
+"""
+
+import inspect
+import io
+import json
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from odevit.errors import UserError
+
+from ..reports import Report
+
+R = TypeVar("R", bound=Report)
+CSV_NUMBERS = 20_000  # numbers in a report above which its data are written as NPZ
+TIMELESS = {"pdf": {"CreationDate": None}, "png": {"Software": None}}
+
+
+def check_report(report, kind: type[R], *fields: str) -> R:
+    """`report` itself, after checking what it is.
+
+    Args:
+        report: what a figure was given.   kind: the class it needs.   fields: arrays that must not be empty.
+
+    Raises:
+        UserError: not a report, of another kind, or empty, in one line.
+    """
+    if not isinstance(report, kind):
+        raise UserError(f"report: this figure draws a {kind.__name__}, not a {type(report).__name__}")
+    for name in fields:
+        if np.size(getattr(report, name)) == 0:
+            raise UserError(f"report: {kind.__name__}.{name} is empty, there is nothing to draw")
+    return report
+
+
+def check_reports(reports, kind: type[R], *fields: str) -> list[R]:
+    """A report or several of one kind and one model as a list, each checked by `check_report`.
+
+    Raises:
+        UserError: none at all, or reports of different models.
+    """
+    found = [check_report(r, kind, *fields) for r in ([reports] if isinstance(reports, Report) else list(reports))]
+    if not found:
+        raise UserError(f"reports: none given; this figure draws one {kind.__name__} or several")
+    check_same_model(found)
+    return found
+
+
+def check_same_model(reports: Iterable[Report]) -> None:
+    """UserError where reports that are drawn together belong to different models; unknown models are let through."""
+    models = sorted({r.provenance.model for r in reports} - {""})
+    if len(models) > 1:
+        raise UserError(f"reports: of different models mixed ({', '.join(models)}); draw each model by itself")
+
+
+def note(figure: Figure, text: str) -> None:
+    """Add a remark to the line under a figure, such as what could not be drawn."""
+    before = figure.get_supxlabel()
+    if text not in before.split("; "):
+        figure.supxlabel(f"{before}; {text}" if before else text, x=0.99, ha="right", fontsize=6.5, color="0.35")
+
+
+def note_gaps(figure: Figure, values, name: str) -> np.ndarray:
+    """`values` as floats with NaN for all that is not finite, so that it is drawn as a gap, and this said under the figure.
+
+    >>> from matplotlib.figure import Figure
+    >>> figure = Figure()
+    >>> note_gaps(figure, [1.0, float("inf")], "error").tolist(), figure.get_supxlabel()
+    ([1.0, nan], 'error: 1 of 2 not finite, left out')
+    """
+    array = np.asarray(values)
+    array = array.astype(complex if np.iscomplexobj(array) else float)
+    missing = ~np.isfinite(array)
+    if missing.any():
+        note(figure, f"{name}: {int(missing.sum())} of {missing.size} not finite, left out")
+    return np.where(missing, np.nan, array)
+
+
+def caption_of(function: Callable) -> tuple[str, str]:
+    """(title, caption) of a figure: the first line of its docstring, and the whole of it up to the arguments, on one line."""
+    text = (inspect.getdoc(function) or "").partition("\n\nArgs:")[0]
+    return text.partition("\n")[0].strip(), " ".join(text.split())
+
+
+def save(
+    figure: Figure, stem, *, reports: Report | Iterable[Report] = (), command: str = "", caption: str = "", dpi: int = 300
+) -> list[Path]:
+    """Write a figure with the data and the command behind it.
+
+    Args:
+        figure: as the functions of this package return it; its size is kept to the point.
+        stem: path without ending; folders are made.
+        reports: what it was drawn from.   command: how to make it again.   caption: text under it.
+        dpi: dots per inch of the PNG.
+
+    Returns:
+        The paths written, PDF first. The bytes depend on figure, reports and installation only.
+
+    Raises:
+        UserError: the folder cannot be written.
+    """
+    from .style import writing
+
+    stem, drawn = Path(stem), [reports] if isinstance(reports, Report) else list(reports)
+    try:
+        stem.parent.mkdir(parents=True, exist_ok=True)
+        written = []
+        with writing():
+            for ending in TIMELESS:
+                content = io.BytesIO()
+                figure.savefig(content, format=ending, dpi=dpi, metadata=TIMELESS[ending])
+                written.append(write_bytes(stem.with_name(f"{stem.name}.{ending}"), content.getvalue()))
+        data = [path for i, report in enumerate(drawn) for path in _data(report, stem, i if len(drawn) > 1 else None)]
+        sidecar = {
+            "figure": stem.name, "caption": caption, "command": command, "remark": figure.get_supxlabel(),
+            "size_in": [round(float(x), 4) for x in figure.get_size_inches()], "data": [path.name for path in data],
+            "reports": [{"kind": r.kind, **asdict(r.provenance)} for r in drawn],
+        }  # fmt: skip
+        text = json.dumps(sidecar, indent=1, ensure_ascii=False) + "\n"
+        return [*written, *data, write_bytes(stem.with_name(f"{stem.name}.json"), text.encode())]
+    except OSError as error:
+        raise UserError(f"{error.filename or stem}: cannot be written ({error.strerror or error})") from None
+
+
+def _data(report: Report, stem: Path, index: int | None) -> list[Path]:
+    """Files with the numbers of a report: one CSV, or NPZ and JSON of a large one."""
+    name = stem.name if index is None else f"{stem.name}-{index}"
+    if sum(np.size(value) for value in report.values().values()) <= CSV_NUMBERS:
+        return [report.to_csv(stem.with_name(f"{name}.csv"))]
+    path = report.save(stem.with_name(f"{name}-data.npz"))
+    return [path, path.with_suffix(".json")]
+
+
+def write_bytes(path: Path, content: bytes) -> Path:
+    """Write a file under a temporary name and rename it; returns its path."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.write_bytes(content)
+    temporary.replace(path)
+    return path
