@@ -231,6 +231,14 @@ def test_stability_intervals(method, real, imaginary):
         assert largest_step(-1e-9 + 1j, method) < 0.01
 
 
+def test_the_first_exit_counts_where_the_ray_enters_again():
+    eigenvalue = -5.6e-8 + 1j
+    h = largest_step(eigenvalue, "dopri8")
+    assert h == pytest.approx(1.27, abs=0.01)
+    inside, outside, again = np.abs(stability_function("dopri8", np.array([0.9 * h, 1.34, 2.5]) * eigenvalue))
+    assert inside < 1 < outside and again < 1
+
+
 @given(st.floats(-3, -0.01), st.floats(-5, 5), st.sampled_from(["euler", "midpoint", "heun3", "rk4", "dopri5"]))
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_largest_step_is_where_the_mode_starts_to_grow(re, im, method):
