@@ -4,8 +4,9 @@ import pytest
 import torch
 from problems import random_case
 
-from analysis.lipschitz.attention_bounds import attention_map, attention_map_bounds, block_norm_bound
+from analysis.lipschitz.attention_bounds import attention_map, attention_map_bounds, block_norm_bound, block_terms
 from analysis.lipschitz.heads import read_heads
+from analysis.lipschitz.matrix_norms import layer_norm_norms
 from analysis.lipschitz.softmax_norms import softmax_norm
 from analysis.operators import jacobian
 
@@ -27,6 +28,44 @@ def test_attention_map_bounds_are_ordered():
         assert bool((found["exact"] <= found["closed"] * SLACK).all())
 
 
+def head_output(case, x, frozen, query_only: bool) -> torch.Tensor:
+    """One head with identity output at x, values frozen at `frozen`; with `query_only` its keys are frozen as well."""
+    attn = case.field.blocks[0].attn
+    q, k, _ = attn.split(attn_input(case, x))
+    _, key, value = attn.split(attn_input(case, frozen))
+    return attn.scores(q, key if query_only else k).softmax(-1)[0, 0] @ value[0, 0]
+
+
+def attn_input(case, x: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.linear(case.field.blocks[0].norm1(x), *case.field.blocks[0].attn.stacked())
+
+
+@pytest.mark.parametrize("kind", ["dot", "l2", "cosine"])
+@pytest.mark.parametrize("seed", range(4))
+def test_block_terms_are_exact(kind, seed):
+    """With values frozen the blocks off the diagonal are the third term's; with keys frozen too, those on it the second's."""
+    case = random_case(seed, attention=kind, num_heads=1)
+    x, n, dim = case.x, case.tokens, case.dim
+    ((first, middle, third),) = block_terms(read_heads(case.field.blocks[0]), x[0])
+
+    def blocks(query_only: bool) -> torch.Tensor:
+        dense = jacobian(lambda t, y: head_output(case, y, x, query_only)[None], x).dense()
+        return torch.linalg.matrix_norm(dense.reshape(n, dim, n, dim).transpose(1, 2), ord=2)
+
+    off = ~torch.eye(n, dtype=torch.bool)
+    assert torch.allclose(blocks(False)[off], third[off], rtol=1e-9, atol=1e-13)
+    second = blocks(True)
+    assert torch.allclose(second.diagonal(), middle, rtol=1e-9, atol=1e-13)
+    assert float(second[off].max()) == 0.0
+
+    def values(t, y):
+        attn = case.field.blocks[0].attn
+        return (attn.scores(*attn.split(attn_input(case, x))[:2]).softmax(-1) @ attn.split(attn_input(case, y))[2])[0]
+
+    moved = jacobian(lambda t, y: values(t, y)[0][None], x).dense().reshape(n, dim, n, dim).transpose(1, 2)
+    assert torch.allclose(torch.linalg.matrix_norm(moved, ord=2), first, rtol=1e-9, atol=1e-13)
+
+
 @pytest.mark.parametrize("kind", ["dot", "l2", "cosine"])
 def test_maps_are_those_of_the_model(kind):
     case = random_case(11, attention=kind)
@@ -45,6 +84,22 @@ def test_uniform_attention_is_bounded_exactly():
     assert true_norm(case, case.x) == pytest.approx(value, rel=1e-12)
     assert float(block_norm_bound(heads, case.x[0])) == pytest.approx(value, rel=1e-12)
     assert float(attention_map_bounds(heads, case.x[0])["exact"]) == pytest.approx(value, rel=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["dot", "l2", "cosine"])
+def test_a_nearly_constant_token_behind_layer_norm_is_bounded(kind):
+    """LayerNorm stretches that token about 100 times; every term that it moves must carry the factor."""
+    case = random_case(12, attention=kind, norm="layer", num_heads=1, scale=2.0, tokens=5)
+    x = case.x.clone()
+    x[0, 0] = 1.0 + 0.01 * x[0, 0]
+    norms = layer_norm_norms(case.field.blocks[0].norm1, x[0])
+    heads, y = read_heads(case.field.blocks[0]), case.field.blocks[0].norm1(x[0]) - case.field.blocks[0].norm1.bias
+    true = true_norm(case, x)
+    assert float(norms[0]) > 50 and float(norms[1:].max()) < 5
+    assert true <= float(heads.combined(block_norm_bound(heads, y, norms))) < 10 * true
+    if kind == "dot":
+        found = attention_map_bounds(heads, y, float(norms.max()))
+        assert true <= float(heads.combined(found["weighted"])) < 50 * true
 
 
 def test_equal_tokens_leave_the_mean_only():

@@ -73,6 +73,19 @@ def test_bound_holds_at_all_times_of_a_moving_shift():
         assert max(two_norm(dense_of(case, case.x, t)) for t in times) <= bound
 
 
+def test_moving_offsets_of_the_queries_are_bounded_tightly():
+    case = random_case(3, time_frequencies=1, horizon=1.0, bias=False)
+    block, weight = case.field.blocks[0], case.field.time_weight
+    plain = read_heads(block, fold=False)
+    moving = torch.einsum("mpi,hdi->mhpd", torch.stack(weight.chunk(2), 1), plain.q)
+    bound, still = query_offsets(plain, moving), query_offsets(plain)
+    seen = torch.stack([
+        (((plain.q @ case.field.shift(t))[:, None] @ plain.k)[:, 0]).norm(dim=-1) for t in np.linspace(0, 1, 101)
+    ])  # fmt: skip
+    assert torch.allclose(bound - still, seen.amax(0), rtol=1e-3)
+    assert bool((seen <= (bound - still) * SLACK).all())
+
+
 @pytest.mark.parametrize(("n", "value"), [(5, 0.717825), (17, 1.421134), (65, 2.318125), (197, 3.135368)])
 def test_inverse_phi_has_its_values(n, value):
     w = inverse_phi(n)

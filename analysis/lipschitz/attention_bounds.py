@@ -8,6 +8,7 @@ XCov_i(v, k) W_q / sqrt(d); the other kinds only change the derivatives. The att
 """
 
 import math
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -45,17 +46,22 @@ def block_norm_bound(heads: Heads, x: Tensor, token_norms: Tensor | None = None)
         Shape (H,), without output projection and nu (see `Heads.combined`). Cost O(N^2 d + N d^2 (N + d)) a head.
     """
     n = torch.ones_like(x[:, 0]) if token_norms is None else token_norms
+    found = []
+    for first, middle, third in block_terms(heads, x):
+        outer = [spectral_norm(a * n, "attention") for a in (first, third)]
+        found.append(outer[0] + (middle * n).max() + outer[1])
+    return torch.stack(found)
+
+
+def block_terms(heads: Heads, x: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """The exact block norms of the three terms of every head's Jacobian at x (N, D): (N, N), the diagonal (N,), (N, N)."""
     q, k, v = heads.projected(x)
     p = attention_map(heads, x)
     terms = {"dot": _dot_terms, "l2": _l2_terms, "cosine": _cosine_terms}[heads.kind]
-    found = []
     for h in range(len(p)):
         value_norms, values, middle, gradients = terms(heads, h, q[h], k[h], v[h], p[h])
-        centred = torch.cdist(p[h] @ values, values, compute_mode="donot_use_mm_for_euclid_dist")  # |v_j - vbar_i|, (N, N)
-        first = spectral_norm(p[h] * (value_norms * n), "attention")
-        third = spectral_norm(p[h] * centred * gradients * n, "attention")
-        found.append(first + (middle * n).max() + third)
-    return torch.stack(found)
+        centred = torch.cdist(p[h] @ values, values, compute_mode="donot_use_mm_for_euclid_dist")  # |v_j - vbar_i|
+        yield p[h] * value_norms, middle, p[h] * centred * gradients
 
 
 def _covariances(p: Tensor, v: Tensor, k: Tensor) -> Tensor:

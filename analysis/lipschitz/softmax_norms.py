@@ -54,7 +54,6 @@ def softmax_norm(p: Tensor) -> Tensor:
         middle = (low + high) / 2
         below = (rest.square() / (middle[..., None] - rest)).where(rest > 0, 0.0).sum(-1)
         left = first.square() / (first - middle) - below < 1
-        left |= middle <= rest[..., 0]
         low, high = middle.where(left, low), high.where(left, middle)
     return high
 
