@@ -26,12 +26,13 @@ from .spectra import (
     weight_spectra,
 )
 from .token_paths import logit_lens, plane_field, principal_basis, procrustes_distance, teacher_student, token_paths
+from .wellposed import certificate
 
 __all__ = [
     "Jacobian", "KnockOut", "KnockOutHead", "Patch", "Perturb", "as_float64", "attention_along", "block_influence",
-    "divergence", "effect_map", "euler_error", "exponents_over", "finite_time_exponents", "flow_bound", "flow_jacobian",
-    "intervene", "jacobian", "jacobian_spectrum", "kaplan_yorke", "lipschitz", "logarithmic_norm", "logit_lens",
-    "lyapunov_spectrum", "net_and_ode", "no_flip_radius", "non_normality", "numerical_range", "observed_order",
+    "certificate", "divergence", "effect_map", "euler_error", "exponents_over", "finite_time_exponents", "flow_bound",
+    "flow_jacobian", "intervene", "jacobian", "jacobian_spectrum", "kaplan_yorke", "lipschitz", "logarithmic_norm",
+    "logit_lens", "lyapunov_spectrum", "net_and_ode", "no_flip_radius", "non_normality", "numerical_range", "observed_order",
     "plane_field", "principal_basis", "procrustes_distance", "second_derivative", "singular_values", "solver_swap",
     "spectral_abscissa", "splitting_error", "stability_region", "step_stability", "tangent_flow", "teacher_student",
     "token_paths", "weight_spectra",

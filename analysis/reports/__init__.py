@@ -7,10 +7,11 @@ from .exponents import ExponentsOverReport, LyapunovReport
 from .paths import AttentionReport, LensReport, MatchReport, PlaneReport, TokenPathReport
 from .spectral import InfluenceReport, RangeReport, SpectrumReport, ValueReport, WeightSpectraReport
 from .stepping import DiscretizationReport, OrderReport, RegionReport, SplittingReport, StabilityReport, SwapReport
+from .verdicts import CertificateReport, Verdict
 
 __all__ = [
-    "AttentionReport", "DiscretizationReport", "EffectMapReport", "ExponentsOverReport", "FORMAT", "FlowBoundReport",
-    "InfluenceReport", "InterventionReport", "LensReport", "LipschitzReport", "LyapunovReport", "MatchReport",
-    "OrderReport", "PlaneReport", "Provenance", "RangeReport", "RegionReport", "Report", "SpectrumReport",
-    "SplittingReport", "StabilityReport", "SwapReport", "TokenPathReport", "ValueReport", "WeightSpectraReport",
+    "AttentionReport", "CertificateReport", "DiscretizationReport", "EffectMapReport", "ExponentsOverReport",
+    "FlowBoundReport", "FORMAT", "InfluenceReport", "InterventionReport", "LensReport", "LipschitzReport", "LyapunovReport",
+    "MatchReport", "OrderReport", "PlaneReport", "Provenance", "RangeReport", "RegionReport", "Report", "SpectrumReport",
+    "SplittingReport", "StabilityReport", "SwapReport", "TokenPathReport", "ValueReport", "Verdict", "WeightSpectraReport",
 ]  # fmt: skip
