@@ -109,6 +109,18 @@ def test_a_single_state_gives_floats_and_equals_its_batch_entry():
     assert (alone.lower, alone.local, alone.upper) == pytest.approx((batch.lower[0], batch.local[0], batch.upper))
 
 
+def test_one_token_and_a_zero_field_keep_the_order_where_all_are_equal():
+    case = random_case(5, norm="none")
+    for scale in (1.0, 0.0):
+        with torch.no_grad():
+            for name, weight in case.field.named_parameters():
+                weight.mul_(scale if "mlp" in name else 0.0)
+        report = lipschitz(case.field, case.x[:, :1], ascent_steps=2)
+        assert report.lower <= report.local <= report.upper and report.ascent <= report.upper
+        assert report.lower == pytest.approx(true_norms(case, case.x[:, :1]), rel=1e-3)
+        assert report.local == pytest.approx(true_norms(case, case.x[:, :1]), rel=1e-9)
+
+
 def test_a_ball_without_states_has_an_upper_bound_and_an_ascent_only():
     case = random_case(2)
     report = lipschitz(case.field, radius=1.5, tokens=4, ascent_steps=3, seed=1)

@@ -63,12 +63,12 @@ def lipschitz(
         values["J block influence"] = np.asarray(block_influence(f, states, t, batch_dims=1).bound)
     local, upper = _whole(block, values, states is not None)
     nan = np.full(len(local), np.nan)
-    lower, residual = (nan, nan) if measured is None else (_array(measured.value), _array(measured.residual))
+    lower, residual = (nan, nan) if measured is None else (_ordered(_array(measured.value), local), _array(measured.residual))
     starts = _starts(block, states, measured, radius, tokens, seed)
     ascent = (
         ascend(f, starts, radius, t, batch_dims=int(block is not None), seed=seed, steps=ascent_steps) if ascent_steps else None
     )
-    highest = float("nan") if ascent is None else float(ascent[0].max())
+    highest = float("nan") if ascent is None else float(_ordered(_array(ascent[0].max()), np.array([upper]))[0])
     values |= {"lower": lower, "local": local, "upper": np.full_like(nan, upper), "ascent": np.full_like(nan, highest)}
     layered = block is not None and bounds.has_layer_norm(block)
     out = (lambda a: a) if block is not None and x is not None and x.dim() == 3 else (lambda a: float(a[0]))
@@ -81,6 +81,11 @@ def lipschitz(
 
 def _array(values: Tensor) -> np.ndarray:
     return values.detach().cpu().numpy().reshape(-1)
+
+
+def _ordered(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """`low`, lowered to `high` where the two are one number but for rounding, so that equality never reads as a violation."""
+    return np.where(low <= high * (1 + 1e-12), np.minimum(low, high), low)
 
 
 def _structure(field, t: float) -> tuple[Block | None, bounds.Shift, Callable]:

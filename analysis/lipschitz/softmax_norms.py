@@ -28,7 +28,7 @@ def softmax_gap(p: Tensor, k: int = 1) -> Tensor:
     Returns:
         Shape (...), at most p_(k). Equal to the norm for k = 1 iff all non-zero entries but the largest are equal.
 
-    >>> round(float(softmax_gap(torch.tensor([.5, .3, .15, .05]))), 12)
+    >>> round(float(softmax_gap(torch.tensor([.5, .3, .15, .05], dtype=torch.float64))), 12)
     0.4
     """
     q = _sorted(p)
