@@ -16,7 +16,7 @@ def cross_entropy(logits: Tensor, targets: Tensor, smoothing: float = 0.0) -> Te
 
 
 def curvature(trajectory: Trajectory) -> Tensor:
-    """R = sum_k mean over tokens of |f(x_{k+1}) - f(x_k)|^2 = h^2 int |x''|^2 dt + O(h^3), a scalar.
+    """R = sum_k mean over tokens of |f(x_{k+1}) - f(x_k)|^2 = h int |x''|^2 dt + O(h^2), a scalar.
 
     Makes a net of few steps an ODE: where R is small, more steps or another solver give the same answer. For Euler the
     velocities are f(x_k) = (x_{k+1} - x_k) / h exactly, so no evaluation is added; for other methods these differences are

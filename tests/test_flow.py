@@ -101,7 +101,7 @@ def test_differentiating_the_solve_is_solving_the_variational_equation(name):
 def test_a_half_precision_state_is_refused(dtype, name):
     """T04: bf16 dopri5 returned .996 instead of .368."""
     for state in (torch.ones(2, dtype=dtype), (torch.ones(2), torch.ones(2, dtype=dtype))):
-        with pytest.raises(UserError, match=rf"^state: {dtype} is too coarse for a solver; keep the state in float32 or float64$"):
+        with pytest.raises(UserError, match=rf"^state: {dtype} is too coarse for a solver; keep the state in "):
             integrate(lambda t, x: x, state, TimeGrid(0.0, 1.0, 2), name)
 
 
