@@ -20,6 +20,8 @@ from .auc import auc_interval
 from .continuing import system_name
 from .finite_time import rates_of
 
+TOLERANCE = 1e-4  # relative residual of a singular value: four digits say all that a distribution over images can
+
 
 def exponents_over(
     model,
@@ -30,7 +32,7 @@ def exponents_over(
     grid: TimeGrid | None = None,
     method: str | None = None,
     batch_size: int = 16,
-    tolerance: float = 1e-4,
+    tolerance: float = TOLERANCE,
     budget: int = 200,
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
@@ -73,25 +75,32 @@ def exponents_over(
         if progress is not None:
             progress(sum(map(len, rows)))
     notes = (f"{missing} of {len(images) * k} values not converged: lower bounds",) if missing else ()
-    return _summary(
-        torch.cat(rows).numpy(), torch.cat(residuals).numpy(), torch.cat(logits), labels, notes,
+    confidence, predicted = (a.numpy() for a in torch.cat(logits).softmax(-1).max(-1))
+    truth = np.full(len(images), -1) if labels is None else labels.cpu().numpy().astype(int)
+    return summarise(
+        torch.cat(rows).numpy(), torch.cat(residuals).numpy(), predicted, confidence, truth, notes,
         system=system_name(grid, method), horizon=span, provenance=provenance(model, x0, seed),
     )  # fmt: skip
 
 
-def _summary(exponents, residuals, logits: Tensor, labels: Tensor | None, notes, **known) -> ExponentsOverReport:
-    confidence, predicted = (a.numpy() for a in logits.softmax(-1).max(-1))
-    truth = np.full(len(predicted), -1) if labels is None else labels.cpu().numpy().astype(int)
-    correct, largest = predicted == truth, exponents[:, 0]
-    auc = auc_interval(largest[~correct], largest[correct]) if labels is not None else auc_interval([], [])
-    groups = predicted if labels is None else truth
+def summarise(exponents, residuals, predicted, confidence, labels, notes, **known) -> ExponentsOverReport:
+    """The report of exponents (M, k) that are there already: statistics by class, AUC and rank correlation.
+
+    Args:
+        exponents, residuals: (M, k).   predicted, confidence: (M,).   labels: (M,), -1 throughout where none are given.
+        notes: of the computation.   known: system, horizon and provenance.
+    """
+    given = bool((labels >= 0).all())
+    correct, largest = predicted == labels, exponents[:, 0]
+    auc = auc_interval(largest[~correct], largest[correct]) if given else auc_interval([], [])
+    groups = labels if given else predicted
     classes = np.unique(groups)
     members = [largest[groups == c] for c in classes]
     varied = len(largest) > 2 and np.ptp(largest) > 0 and np.ptp(confidence) > 0
     return ExponentsOverReport(
-        exponents=exponents, residuals=residuals, predicted=predicted, confidence=confidence, labels=truth, correct=correct,
+        exponents=exponents, residuals=residuals, predicted=predicted, confidence=confidence, labels=labels, correct=correct,
         classes=classes, class_mean=np.array([m.mean() for m in members]), class_std=np.array([m.std() for m in members]),
         class_count=np.array([m.size for m in members]), mean=float(largest.mean()), std=float(largest.std()), auc=auc.value,
-        auc_low=auc.low, auc_high=auc.high, notes=notes + ((auc.remark,) if auc.remark and labels is not None else ()),
+        auc_low=auc.low, auc_high=auc.high, notes=tuple(notes) + ((auc.remark,) if auc.remark and given else ()),
         confidence_rank_correlation=float(spearmanr(largest, confidence).statistic) if varied else float("nan"), **known,
     )  # fmt: skip
