@@ -86,20 +86,20 @@ def test_uniform_attention_is_bounded_exactly():
     assert float(attention_map_bounds(heads, case.x[0])["exact"]) == pytest.approx(value, rel=1e-12)
 
 
-@pytest.mark.parametrize("kind", ["dot", "l2", "cosine"])
-def test_a_nearly_constant_token_behind_layer_norm_is_bounded(kind):
-    """LayerNorm stretches that token about 100 times; every term that it moves must carry the factor."""
-    case = random_case(12, attention=kind, norm="layer", num_heads=1, scale=2.0, tokens=5)
+@pytest.mark.parametrize(("kind", "seed"), [("dot", 0), ("dot", 13), ("l2", 12), ("cosine", 3), ("cosine", 6)])
+def test_a_nearly_constant_token_behind_layer_norm_is_bounded(kind, seed):
+    """LayerNorm stretches that token about 100 times. At these seeds the second or the third term without it is unsound."""
+    case = random_case(seed, attention=kind, norm="layer", num_heads=1, scale=2.0, tokens=5)
     x = case.x.clone()
     x[0, 0] = 1.0 + 0.01 * x[0, 0]
     norms = layer_norm_norms(case.field.blocks[0].norm1, x[0])
     heads, y = read_heads(case.field.blocks[0]), case.field.blocks[0].norm1(x[0]) - case.field.blocks[0].norm1.bias
     true = true_norm(case, x)
-    assert float(norms[0]) > 50 and float(norms[1:].max()) < 5
-    assert true <= float(heads.combined(block_norm_bound(heads, y, norms))) < 10 * true
+    assert float(norms[0]) > 50 and float(norms[1:].max()) < 10
+    assert true <= float(heads.combined(block_norm_bound(heads, y, norms))) < 20 * true
     if kind == "dot":
         found = attention_map_bounds(heads, y, float(norms.max()))
-        assert true <= float(heads.combined(found["weighted"])) < 50 * true
+        assert true <= float(heads.combined(found["weighted"])) < 100 * true
 
 
 def test_equal_tokens_leave_the_mean_only():
