@@ -8,6 +8,7 @@ import inspect
 import io
 import json
 import os
+import textwrap
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
@@ -22,6 +23,7 @@ from ..reports import Report
 
 R = TypeVar("R", bound=Report)
 CSV_NUMBERS = 20_000  # numbers in a report above which its data are written as NPZ
+LETTERS = 23.0  # of the remark, to an inch
 TIMELESS = {"pdf": {"CreationDate": None}, "png": {"Software": None}}
 
 
@@ -56,17 +58,29 @@ def check_reports(reports, kind: type[R], *fields: str) -> list[R]:
 
 
 def check_same_model(reports: Iterable[Report]) -> None:
-    """UserError where reports that are drawn together belong to different models; unknown models are let through."""
-    models = sorted({r.provenance.model for r in reports} - {""})
-    if len(models) > 1:
-        raise UserError(f"reports: of different models mixed ({', '.join(models)}); draw each model by itself")
+    """UserError where reports that are drawn together belong to different models; unknown models are let through.
+
+    A whole model and its field have hashes of their own ("ODEViT 1a..", "VectorField 2b.."), so like is compared with like.
+    """
+    models: dict[str, set[str]] = {}
+    for name in {r.provenance.model for r in reports} - {""}:
+        models.setdefault(name.split()[0] if " " in name else "", set()).add(name)
+    for found in models.values():
+        if len(found) > 1:
+            raise UserError(f"reports: of different models mixed ({', '.join(sorted(found))}); draw each model by itself")
 
 
 def note(figure: Figure, text: str) -> None:
     """Add a remark to the line under a figure, such as what could not be drawn."""
-    before = figure.get_supxlabel()
-    if text not in before.split("; "):
-        figure.supxlabel(f"{before}; {text}" if before else text, x=0.99, ha="right", fontsize=6.5, color="0.35")
+    said = [part for part in remark(figure).split("; ") if part]
+    if text not in said:
+        lines = textwrap.fill("; ".join([*said, text]), int(LETTERS * figure.get_size_inches()[0]))
+        figure.supxlabel(lines, x=0.99, ha="right", fontsize=6.5, color="0.35")
+
+
+def remark(figure: Figure) -> str:
+    """What `note` has said under a figure, on one line."""
+    return figure.get_supxlabel().replace("\n", " ")
 
 
 def note_gaps(figure: Figure, values, name: str) -> np.ndarray:
@@ -121,7 +135,7 @@ def save(
                 written.append(write_bytes(stem.with_name(f"{stem.name}.{ending}"), content.getvalue()))
         data = [path for i, report in enumerate(drawn) for path in _data(report, stem, i if len(drawn) > 1 else None)]
         sidecar = {
-            "figure": stem.name, "caption": caption, "command": command, "remark": figure.get_supxlabel(),
+            "figure": stem.name, "caption": caption, "command": command, "remark": remark(figure),
             "size_in": [round(float(x), 4) for x in figure.get_size_inches()], "data": [path.name for path in data],
             "reports": [{"kind": r.kind, **asdict(r.provenance)} for r in drawn],
         }  # fmt: skip

@@ -28,9 +28,9 @@ from odevit.errors import UserError
 from .outputs import caption_of, check_report, check_reports, check_same_model, note, note_gaps, save
 
 __all__ = [
-    "DASHES", "MARKERS", "OKABE_ITO", "VENUES", "caption_of", "check_report", "check_reports", "check_same_model",
-    "class_colour", "class_marker", "diverging", "figure", "new_axes", "note", "note_gaps", "outside_legend", "panels", "paper",
-    "save", "sequential", "width", "writing",
+    "DASHES", "MARKERS", "OKABE_ITO", "TIME", "VENUES", "caption_of", "check_report", "check_reports", "check_same_model",
+    "class_colour", "class_marker", "curve", "diverging", "dots", "figure", "line", "new_axes", "note", "note_gaps",
+    "outside_legend", "page", "panels", "paper", "save", "sequential", "width", "writing",
 ]  # fmt: skip
 
 VENUES = {"neurips": (5.5,), "icml": (3.25, 6.75), "cvpr": (3.25, 6.875), "ieee": (3.5, 7.16)}  # inches by columns
@@ -40,6 +40,9 @@ OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*", "d")  # 13: no common factor with 8 colours
 DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)), (0, (7, 2)), (0, (3, 1, 1, 1, 1, 1)))
 sequential = "cividis"
+TIME = r"$t$ (layers)"  # label of every time axis
+
+SPARE = 1.1  # axes grow by this when the margins are laid out
 
 _page: ContextVar[tuple[str, int] | None] = ContextVar("page", default=None)
 F = TypeVar("F", bound=Callable[..., Figure])
@@ -55,7 +58,7 @@ _RC: dict[str, Any] = {
     "lines.linewidth": 1.2, "lines.markersize": 3.5, "lines.markeredgewidth": 0.6, "patch.linewidth": 0.6,
     "legend.frameon": False, "legend.handlelength": 2.2, "legend.borderaxespad": 0.3, "legend.labelspacing": 0.3,
     "grid.linewidth": 0.4, "grid.color": "0.85", "image.cmap": sequential, "axes.formatter.use_mathtext": True,
-    "axes.formatter.limits": (-3, 4),
+    "axes.formatter.limits": (-5, 6), "axes.formatter.useoffset": False,
 }  # fmt: skip
 
 
@@ -152,8 +155,13 @@ def panels(rows: int, columns: int, *, height: float = 0.62, **options) -> tuple
     return made, made.subplots(rows, columns, squeeze=False, **options)
 
 
+def page() -> tuple[str, int]:
+    """Venue and columns of the paper in force."""
+    return _page.get() or ("neurips", 1)
+
+
 def _new_figure(height: float) -> Figure:
-    wide = width(*(_page.get() or ("neurips", 1)))
+    wide = width(*page())
     return Figure(figsize=(wide, height * wide))
 
 
@@ -181,8 +189,35 @@ def diverging(values) -> tuple[CenteredNorm, Colormap]:
 
 
 def outside_legend(ax: Axes, *, columns: int = 4, **options) -> None:
-    """The legend of `ax` above it, outside the data."""
+    """The legend of `ax` above it, outside the data, in as many columns (`columns` at most) as its width holds."""
     handles, labels = ax.get_legend_handles_labels()
-    ax.legend(
-        handles, labels, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=min(columns, max(1, len(labels))), **options
-    )  # fmt: skip
+    for count in range(min(columns, max(1, len(labels))), 0, -1):
+        legend = ax.legend(handles, labels, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=count, **options)
+        if legend.get_window_extent().width <= SPARE * ax.get_window_extent().width:
+            break
+
+
+def line(index: int) -> dict[str, Any]:
+    """Colour and dash of the line number `index`, for `Axes.plot`."""
+    return {"color": OKABE_ITO[index % len(OKABE_ITO)], "linestyle": DASHES[index % len(DASHES)]}
+
+
+def dots(index: int, marker: str = "") -> dict[str, Any]:
+    """Colour and marker of the points number `index`, without a line, for `Axes.plot`."""
+    colour = OKABE_ITO[index % len(OKABE_ITO)]
+    return {"color": colour, "linestyle": "none", "marker": marker or MARKERS[index % len(MARKERS)]}
+
+
+def curve(ax: Axes, x, values, label: str, index: int, **options) -> None:
+    """A quantity over x, in the colour, dash and marker of `index`: the line of one sample, or median and 10 % to 90 % of many.
+
+    Args:
+        x: shape (K,).   values: (K,), or (B, K) with the samples first; what is not finite is a gap, and this is said.
+    """
+    rows = np.atleast_2d(note_gaps(ax.get_figure(root=True), values, label))  # type: ignore[arg-type]
+    drawn = ~np.isnan(rows).all(0)
+    low, middle, high = np.full((3, rows.shape[1]), np.nan)
+    low[drawn], middle[drawn], high[drawn] = np.nanquantile(rows[:, drawn], (0.1, 0.5, 0.9), axis=0)
+    ax.plot(x, middle, label=label, **({"marker": MARKERS[index % len(MARKERS)]} | line(index) | options))
+    if len(rows) > 1:
+        ax.fill_between(x, low, high, color=OKABE_ITO[index % len(OKABE_ITO)], alpha=0.15, linewidth=0)
