@@ -1,15 +1,11 @@
 """Speed and memory of training and evaluation against the plain twin that a user would write, medians of one run.
 
-The twin: torchdiffeq's `odeint`, Euler over a 12-point grid, `nn.MultiheadAttention` with `need_weights=True`, every state and map
-kept, JaSMin by a full sort of the maps of all steps. Same weights, same images, same loss; the logits are compared first.
+The twin: torchdiffeq's `odeint`, Euler over a 12-point grid, `nn.MultiheadAttention` with `need_weights=True`, every state and
+map kept, JaSMin by a full sort of the maps of all steps. Same weights, images and loss; the logits are compared first.
 Memory is measured in processes of their own: peak of the resident size during a step, above what it was before.
 """
 
-import json
-import os
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 
@@ -22,8 +18,10 @@ from tqdm import tqdm
 from .backbone import Backbone
 from .config import LossConfig
 from .evaluate import macs
+from .memory import in_own_process, peak
 from .model import create_model
 from .objective import Objective
+from .tables import aligned
 from .trajectory import TimeGrid
 
 BATCH, POINTS = 64, 12
@@ -81,10 +79,13 @@ def build(**overrides) -> Backbone:
     return create_model("odevit_small_patch4_32", **{**SIZES, **overrides})
 
 
-def train_step(model: Backbone, *, amp: bool = False, compiled: bool = False, jasmin: bool = True, segments: int = 0) -> Callable:
+def train_step(
+    model: Backbone, *, amp: bool = False, compiled: bool = False, jasmin: bool = True, segments: int = 0
+) -> Callable:
     """A function that does one optimiser step of `model` on the benchmark's batch."""
     images, targets = batch(model.head.weight.device)
-    objective = Objective(model, LossConfig(label_smoothing=0.0, curvature=0.0, jasmin=0.1 * jasmin, jasmin_window=1.0), segments)
+    config = LossConfig(label_smoothing=0.0, curvature=0.0, jasmin=0.1 * jasmin, jasmin_window=1.0)
+    objective = Objective(model, config, segments)
     model.compute_in(torch.bfloat16 if amp else None).train()
     if compiled:
         for block in model.field.blocks:
@@ -157,39 +158,21 @@ def matrix_peak(device: torch.device, dtype: torch.dtype, repeats: int = 5) -> f
     return PEAK_SIDE**3 / best
 
 
-def peak_memory(kind: str) -> float:
-    """Peak bytes of one train step above what the process held before, measured in a process of its own (CPU)."""
-    code = f"from odevit.bench import measure_memory; measure_memory({kind!r})"
-    # glibc keeps freed blocks by default; told to hand them back, the resident size is what the tensors need
-    env = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "1000000", "MALLOC_TRIM_THRESHOLD_": "1000000"}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
-    return json.loads(done.stdout.splitlines()[-1])
+KINDS: dict[str, Callable[[], Callable]] = {
+    "twin": lambda: twin_step(build()),
+    "float32": lambda: train_step(build()),
+    "bf16": lambda: train_step(build(), amp=True),
+    "6 steps": lambda: train_step(build(steps=6), jasmin=False),
+    "48 steps, 12 segments": lambda: train_step(build(steps=48), jasmin=False, segments=12),
+}
 
 
-def measure_memory(kind: str) -> None:
-    """Print the peak bytes of one step of `kind`: twin, ours-float32, ours-bf16, steps-6, steps-48-checkpointed."""
+def peak_of_step(kind: str) -> dict:
+    """Peak bytes of one train step of a kind in KINDS, in this process; kernels are loaded first, so that they do not count."""
     torch.set_num_threads(2)
-    kinds: dict[str, Callable] = {
-        "twin": lambda: twin_step(build()),
-        "ours-float32": lambda: train_step(build()),
-        "ours-bf16": lambda: train_step(build(), amp=True),
-        "steps-6": lambda: train_step(build(steps=6), jasmin=False),
-        "steps-48-checkpointed": lambda: train_step(build(steps=48), jasmin=False, segments=12),
-    }
-    step = kinds[kind]()
-    images = torch.zeros(1, 3, 32, 32)
-    build()(images).sum().backward()  # loads the kernels, so that they do not count
-    before = _resident("VmRSS")
-    with open("/proc/self/clear_refs", "w") as file:  # noqa: PTH123  resets VmHWM to the present size
-        file.write("5")
-    step()
-    print(json.dumps(_resident("VmHWM") - before))
-
-
-def _resident(name: str) -> int:
-    with open("/proc/self/status") as file:  # noqa: PTH123
-        line = next(line for line in file if line.startswith(name))
-    return int(line.split()[1]) * 1024
+    step = KINDS[kind]()
+    build()(torch.zeros(1, 3, 32, 32)).sum().backward()
+    return peak(step)
 
 
 def check_twin(device: torch.device) -> float:
@@ -226,11 +209,13 @@ def speed_rows(repeats: int, device: torch.device) -> list[dict]:
 
 def memory_rows(repeats: int) -> list[dict]:
     """Rows of peak memory of a train step, as ratios to the twin's, and of 48 checkpointed steps to 6 plain ones."""
-    kinds = ("twin", "ours-float32", "ours-bf16", "steps-6", "steps-48-checkpointed")
-    found = {kind: statistics.median(peak_memory(kind) for _ in range(repeats)) for kind in kinds}
-    base = {"steps-6": "steps-6", "steps-48-checkpointed": "steps-6"}
+    found = {
+        kind: statistics.median(in_own_process("odevit.bench", f"peak_of_step({kind!r})")["bytes"] for _ in range(repeats))
+        for kind in KINDS
+    }
+    base = {kind: "6 steps" if "steps" in kind else "twin" for kind in KINDS}
     return [
-        {"what": "peak memory", "how": kind, "value": value / 2**20, "unit": "MiB", "ratio": value / found[base.get(kind, "twin")]}
+        {"what": "peak memory", "how": kind, "value": value / 2**20, "unit": "MiB", "ratio": value / found[base[kind]]}
         for kind, value in found.items()
     ]
 
@@ -239,15 +224,15 @@ def run(repeats: int, threads: int) -> list[dict]:
     """Measure everything and print the table; returns its rows (what, how, value, unit, ratio)."""
     torch.set_num_threads(threads)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    print(f"{device}, {threads} threads, torch {torch.__version__}, medians of {repeats}, twin's logits differ by {check_twin(device):.1e}")
+    gap = check_twin(device)
     rows = speed_rows(repeats, device)
     for dtype, how in ((torch.float32, "float32"), (torch.bfloat16, "bf16 compiled")):
         seconds = next(r["value"] for r in rows if r["what"] == "train step" and r["how"] == how)
         share = 3 * BATCH * macs(build()) / seconds / matrix_peak(device, dtype)
-        rows.append({"what": "share of matrix peak", "how": f"train step, {how}", "value": 100 * share, "unit": "%", "ratio": share})
+        what = "share of matrix peak"
+        rows.append({"what": what, "how": f"train step, {how}", "value": 100 * share, "unit": "%", "ratio": None})
     if device.type == "cpu":
         rows += memory_rows(min(repeats, 3))
-    print(f"{'what':<22} {'how':<26} {'value':>10} {'unit':<4} {'ratio':>6}")
-    for r in rows:
-        print(f"{r['what']:<22} {r['how']:<26} {r['value']:>10.4g} {r['unit']:<4} {r['ratio']:>6.2f}")
+    print(f"{device}, {threads} threads, torch {torch.__version__}, medians of {repeats}, twin's logits differ by {gap:.1e}")
+    print(aligned(rows))
     return rows

@@ -31,11 +31,29 @@ def table(rows: list[dict[str, Any]]) -> str:
     return "\n".join([head, *("  ".join(c.rjust(w) for c, w in zip(line, widths)).rstrip() for line in cells)])
 
 
+def aligned(rows: list[dict[str, Any]]) -> str:
+    """Rows as a plain aligned table, numbers to four digits, columns as in the first row.
+
+    >>> print(aligned([{"how": "euler", "value": 0.123456}, {"how": "rk4", "value": None}]))
+    how    value
+    euler  0.1235
+    rk4    -
+    """
+    names = list(rows[0])
+    cells = [names, *([_plain(row[name]) for name in names] for row in rows)]
+    widths = [max(len(line[i]) for line in cells) for i in range(len(names))]
+    return "\n".join("  ".join(c.ljust(w) for c, w in zip(line, widths)).rstrip() for line in cells)
+
+
+def _plain(value: Any) -> str:
+    return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
 def _cell(name: str, value: Any) -> str:
     if value is None:
         return "-"
     if name == "macs":
-        return f"{value / 1e6:.1f} M"
+        return f"{value / 1e6:.3g} M"
     if isinstance(value, float):
         return f"{value:+.4f}" if name == "change" else f"{value:.0f}" if name == "images_per_second" else f"{value:.4f}"
     return f"{value:,}" if isinstance(value, int) else str(value)

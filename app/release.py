@@ -1,0 +1,108 @@
+"""Turn a finished run into a model folder to share: the test split once, other solvers, the certificate, the card.
+
+`odevit release RUN --out checkpoints/NAME` is how everything under checkpoints/ was made; the demo does the same in place.
+"""
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import analysis
+from odevit import records
+from odevit.backbone import Backbone
+from odevit.checkpoint import load_model, read_config, save_model, write_atomically
+from odevit.config import DataConfig, TrainConfig, from_dict
+from odevit.data import ImageSet, load
+from odevit.errors import UserError
+from odevit.evaluate import evaluate, macs, parameters, sweep, trained_nfe
+
+METHODS = ("euler", "midpoint", "rk4", "dopri5")
+CERTIFIED_IMAGES = 4
+
+
+def measured(model: Backbone, test: ImageSet, val: ImageSet) -> dict[str, Any]:
+    """Scores on the test split, looked at once; validation accuracy under other solvers and steps; sizes."""
+    steps = model.solver.steps
+    counts = sorted({max(1, steps // 3), max(1, steps // 2), steps, 2 * steps, 4 * steps, 8 * steps})
+    return {
+        "test": asdict(evaluate(model, test)), "parameters": parameters(model), "macs": macs(model), "nfe": trained_nfe(model),
+        "sweep": sweep(model, val, list(METHODS), counts),
+    }  # fmt: skip
+
+
+def solver_change(rows: list[dict], steps: int) -> tuple[dict, dict]:
+    """The row that moves the accuracy most among solvers with the trained steps or more, and the cheapest within one point."""
+    enough = [row for row in rows if row["steps"] is None or row["steps"] >= steps]
+    worst = max(enough, key=lambda row: abs(row["change"]))
+    return worst, min((row for row in rows if abs(row["change"]) <= 0.01), key=lambda row: row["nfe"])
+
+
+def solver_lines(rows: list[dict], steps: int) -> str:
+    """What other solvers and steps do to the answer, in two sentences."""
+    worst, cheapest = solver_change(rows, steps)
+    return (
+        f"With {steps} steps or more of {', '.join(METHODS)} the validation accuracy moves by at most "
+        f"{100 * abs(worst['change']):.2f} points ({named(worst)}). "
+        f"It stays within 1 point down to NFE {cheapest['nfe']} ({named(cheapest)})."
+    )
+
+
+def named(row: dict) -> str:
+    """A row's solver in words, such as 'euler, 3 steps'."""
+    return row["method"] + ("" if row["steps"] is None else f", {row['steps']} steps")
+
+
+def rows_of_card(found: dict[str, Any], seed: int) -> dict[str, dict]:
+    """The measured numbers as rows of a model card."""
+    test = {"split": "test", "n": found["test"]["n"], "seed": seed}
+    names = {"top-1 accuracy, test": "top1", "top-5 accuracy, test": "top5", "calibration error, test": "ece"}
+    rows = {name: {"value": found["test"][key], **test} for name, key in names.items()}
+    for row in found["sweep"]:
+        where = {"split": row["split"], "n": row["n"], "seed": seed}
+        rows[f"top-1 accuracy, {named(row)} (NFE {row['nfe']})"] = {"value": row["top1"], **where}
+    return rows
+
+
+def finish(model: Backbone, out: Path, known: dict[str, Any], config: TrainConfig, test: ImageSet, val: ImageSet) -> dict:
+    """Measure, certify and write the card and metrics.json of the model folder `out`; returns what metrics.json holds."""
+    found = {**measured(model, test, val), **{k: known[k] for k in ("val_accuracy", "best_epoch") if k in known}}
+    limits = [solver_lines(found["sweep"], model.solver.steps)]
+    text = records.card(model, config, known, results=rows_of_card(found, config.seed), limits=limits)
+    save_model(model, out, card=text, extra=known)
+    write_atomically(out / "metrics.json", (json.dumps(found, indent=1) + "\n").encode())
+    certificate = analysis.certificate(model, model.preprocess(val.images[:CERTIFIED_IMAGES]))
+    certificate.save(out / "certificate")
+    write_atomically(out / "certificate.md", certificate.to_markdown().encode())
+    print(certificate.to_text())
+    return found
+
+
+def release(run: Path, out: Path, source: str | None = None, name: str | None = None) -> list[Path]:
+    """Write the model of a run to `out` with its log, measured on the run's own data (or on `source`); returns the files.
+
+    Paths of the machine that trained it are left out: the data is called by `name`, or by the last part of its path.
+    """
+    known = dict(read_config(run)["training"])
+    if "run" not in known:
+        raise UserError(f"{run}: config.json does not say how the model was trained; only runs of `odevit train` are released")
+    config = from_dict(TrainConfig, known["run"], "training.run")
+    model = load_model(run)
+    data = replace(config.data, source=source or config.data.source)
+    sets = load(
+        data, image_shape=model.config.image_shape, channels=model.config.in_chans, splits=("val", "test"),
+        classes=model.inputs.classes or None,
+    )  # fmt: skip
+    val = evaluate(model, sets["val"])
+    known |= {"val_accuracy": val.top1, "val_loss": val.loss, "val_ece": val.ece, "val_images": val.n}
+    for key in ("commit", "hardware", "torch"):
+        known.setdefault(key, "")
+    called = name or Path(data.source).name
+    config = replace(config, data=replace(config.data, source=called, root=DataConfig.root), out=Path("runs") / out.name)
+    known |= {"run": records.plain(config), "command": records.command(config)}
+    model.inputs = replace(model.inputs, source=called)
+    out.mkdir(parents=True, exist_ok=True)
+    finish(model, out, known, config, sets["test"], sets["val"])
+    if (run / "log.csv").exists():
+        write_atomically(out / "log.csv", (run / "log.csv").read_bytes())
+    return sorted(out.iterdir())
