@@ -1,14 +1,11 @@
-"""Report(s) -> matplotlib Figure, one function per figure of a paper; `FIGURES` lists them all.
+"""Report(s) -> matplotlib Figure, one function per figure of a paper; `FIGURES` lists those of one model.
 
-Every function draws Reports only, takes `ax=` where it is one axes, and has the caption that we would print as its docstring.
+`PAIR_FIGURES` need a teacher and a student. Every function draws Reports only, takes `ax=` where it is one axes, and has the
+caption that we would print under it as its docstring.
 """
 
-from collections.abc import Callable
-from typing import NamedTuple
-
-from matplotlib.figure import Figure
-
 from .bound_plots import lipschitz_over_time, lipschitz_parts
+from .drawing import Drawn, Entry, chosen, draw, needed, side_by_side, write_list
 from .exponent_plots import (
     exponents_by_class,
     exponents_confidence,
@@ -24,48 +21,41 @@ from .style import paper, save
 from .teacher_plots import control_points, match_distance
 from .verdict_plots import certificate_table, jasmin_bounds, token_growth
 
-
-class Entry(NamedTuple):
-    """A figure of the list: its function, and the reports that it draws in the order of its arguments.
-
-    Reports are named as `analysis.run` names its files; "NAME-*" stands for all reports NAME-1, NAME-2 .. as one list, and a
-    name with a question mark may be missing.
-    """
-
-    function: Callable[..., Figure]
-    reports: tuple[str, ...]
-
-
 FIGURES: dict[str, Entry] = {
-    "certificate": Entry(certificate_table, ("certificate",)),
+    "certificate_table": Entry(certificate_table, ("certificate",)),
     "token_growth": Entry(token_growth, ("certificate",)),
-    "jacobian_eigenvalues": Entry(jacobian_eigenvalues, ("certificate", "region?")),
-    "norms_over_time": Entry(norms_over_time, ("certificate", "flow?")),
-    "numerical_range": Entry(numerical_range, ("range",)),
-    "lipschitz_over_time": Entry(lipschitz_over_time, ("lipschitz-*",)),
-    "lipschitz_parts": Entry(lipschitz_parts, ("lipschitz",)),
+    "jacobian_eigenvalues": Entry(jacobian_eigenvalues, ("certificate", "stability_region?")),
+    "norms_over_time": Entry(norms_over_time, ("certificate", "flow_bound?")),
+    "numerical_range": Entry(numerical_range, ("numerical_range",)),
+    "lipschitz_over_time": Entry(lipschitz_over_time, ("lipschitz*",)),
+    "lipschitz_parts": Entry(lipschitz_parts, ("lipschitz*",)),
     "exponents_histogram": Entry(exponents_histogram, ("exponents",)),
     "exponents_by_class": Entry(exponents_by_class, ("exponents",)),
     "exponents_right_wrong": Entry(exponents_right_wrong, ("exponents",)),
     "exponents_confidence": Entry(exponents_confidence, ("exponents",)),
-    "lyapunov_spectrum": Entry(lyapunov_spectrum, ("lyapunov", "finite?")),
+    "lyapunov_spectrum": Entry(lyapunov_spectrum, ("lyapunov", "finite_time?")),
     "lyapunov_convergence": Entry(lyapunov_convergence, ("lyapunov",)),
-    "euler_error": Entry(euler_error, ("euler-*", "order?")),
-    "error_along": Entry(error_along, ("euler",)),
-    "solver_accuracy": Entry(solver_accuracy, ("sweep",)),
-    "solver_flips": Entry(solver_flips, ("sweep",)),
-    "block_influence": Entry(block_influence, ("influence", "paths?")),
-    "influence_on_patches": Entry(influence_on_patches, ("influence-*", "paths")),
+    "euler_error": Entry(euler_error, ("euler_error*", "observed_order?")),
+    "error_along": Entry(error_along, ("euler_error",)),
+    "solver_accuracy": Entry(solver_accuracy, ("solver_swap",)),
+    "accuracy_by_steps": Entry(solver_accuracy, ("solver_swap",), {"against": "steps"}),
+    "solver_flips": Entry(solver_flips, ("solver_swap",)),
+    "block_influence": Entry(block_influence, ("influence*", "token_paths?")),
+    "influence_on_patches": Entry(influence_on_patches, ("influence*", "token_paths")),
     "effect_map": Entry(effect_map, ("effects",)),
-    "effect_on_patches": Entry(effect_on_patches, ("effects", "paths")),
-    "match_distance": Entry(match_distance, ("match",)),
+    "effect_on_patches": Entry(effect_on_patches, ("effects", "token_paths")),
     "jasmin_bounds": Entry(jasmin_bounds, ()),
 }
 
+PAIR_FIGURES: dict[str, Entry] = {
+    "match_distance": Entry(match_distance, ("match",)),
+}
+
 __all__ = [
-    "FIGURES", "Entry", "block_influence", "certificate_table", "control_points", "effect_map", "effect_on_patches",
-    "error_along", "euler_error", "exponents_by_class", "exponents_confidence", "exponents_histogram",
-    "exponents_right_wrong", "influence_on_patches", "jacobian_eigenvalues", "jasmin_bounds", "lipschitz_over_time",
-    "lipschitz_parts", "lyapunov_convergence", "lyapunov_spectrum", "match_distance", "norms_over_time", "numerical_range",
-    "paper", "save", "solver_accuracy", "solver_flips", "token_growth",
+    "FIGURES", "PAIR_FIGURES", "Drawn", "Entry", "block_influence", "certificate_table", "chosen", "control_points", "draw",
+    "effect_map", "effect_on_patches", "error_along", "euler_error", "exponents_by_class", "exponents_confidence",
+    "exponents_histogram", "exponents_right_wrong", "influence_on_patches", "jacobian_eigenvalues", "jasmin_bounds",
+    "lipschitz_over_time", "lipschitz_parts", "lyapunov_convergence", "lyapunov_spectrum", "match_distance", "needed",
+    "norms_over_time", "numerical_range", "paper", "save", "side_by_side", "solver_accuracy", "solver_flips", "token_growth",
+    "write_list",
 ]  # fmt: skip

@@ -44,7 +44,7 @@ def lipschitz_over_time(reports: LipschitzReport | Sequence[LipschitzReport], *,
 
 
 @style.figure
-def lipschitz_parts(report: LipschitzReport, *, ax: Axes | None = None) -> Figure:
+def lipschitz_parts(reports: LipschitzReport | Sequence[LipschitzReport], *, ax: Axes | None = None) -> Figure:
     """Every bound of the field and its parts by name.
 
     F is the MLP branch, G the attention branch. The sign tells the side: o lower, square local (at the states), triangle upper
@@ -52,9 +52,10 @@ def lipschitz_parts(report: LipschitzReport, *, ax: Axes | None = None) -> Figur
     Bounds in the infinity norm and of the logarithmic norm are named as such and not comparable with the others.
 
     Args:
-        report: LipschitzReport.   ax: axes to draw on.
+        reports: LipschitzReport; of several that with the largest `local` is drawn.   ax: axes to draw on.
     """
-    style.check_report(report, LipschitzReport, "part")
+    found = style.check_reports(reports, LipschitzReport, "part")
+    report = max(found, key=lambda r: float(np.nan_to_num(np.max(r.local), nan=-1.0)))
     made, ax = style.new_axes(ax, height=0.085 + 0.034 * len(report.part))
     values = style.note_gaps(made, np.where(report.value > 0, report.value, np.nan), "bounds")
     for row, (part, states) in enumerate(zip(report.parts.values(), values)):

@@ -141,19 +141,20 @@ def exponents_confidence(report: ExponentsOverReport, *, ax: Axes | None = None)
 def lyapunov_convergence(report: LyapunovReport, *, ax: Axes | None = None) -> Figure:
     """Convergence of the QR exponents with the time over which they are averaged.
 
-    Averages of log |R_ii| over [0, T]; the first four columns are named. They become the exponents of an attractor only if the
+    Averages of log |R_ii| over [0, T]; the first four columns are named, the others grey; several images: median, and 10 % to
+    90 %. They become the exponents of an attractor only if the
     flow is bounded; over a finite path they depend on the path and on the first tangents.
 
     Args:
-        report: LyapunovReport of the QR method, of one sample.   ax: axes to draw on.
+        report: LyapunovReport of the QR method.   ax: axes to draw on.
     """
     style.check_report(report, LyapunovReport, "time", "history")
     made, ax = style.new_axes(ax, height=0.5)
-    history = report.history[0] if report.history.ndim == 3 else report.history
-    history = style.note_gaps(made, history, "exponents")
-    for i, average in enumerate(history.T[:NAMED]):
-        ax.plot(report.time, average, zorder=3, label=rf"$\lambda_{{{i + 1}}} = {average[-1]:.3g}$", **style.line(i))
-    ax.plot(report.time, history[:, NAMED:], color="0.7", linestyle="-")
+    history = report.history if report.history.ndim == 3 else report.history[None]
+    for i in range(min(NAMED, history.shape[-1])):
+        rows = history[..., i]
+        style.curve(ax, report.time, rows, rf"$\lambda_{{{i + 1}}} = {np.median(rows[:, -1]):.3g}$", i, marker="")
+    ax.plot(report.time, np.median(history[..., NAMED:], 0), color="0.7", linestyle="-", linewidth=0.8)
     ax.axhline(0, color="0.4", linewidth=0.6)
     ax.set_xlabel(r"averaging time $T$ (layers)")
     ax.set_ylabel(r"$\frac{1}{T}\sum\,\log|R_{ii}|$ (1/$t$)")

@@ -34,16 +34,20 @@ def _layout(report: Layout, tokens: int) -> TokenLayout:
 
 
 @style.figure
-def block_influence(report: InfluenceReport, layout: Layout | None = None, *, ax: Axes | None = None) -> Figure:
+def block_influence(
+    reports: InfluenceReport | Sequence[InfluenceReport], layout: Layout | None = None, *, ax: Axes | None = None
+) -> Figure:  # fmt: skip
     """How strongly each token moves each other token.
 
     Norm of the block J_ij = d f_i / d x_j: row i is moved by column j; mean over the images, logarithmic colours. Lines part
     CLS (first), patches and registers (last). The diagonal holds the MLP branch.
 
     Args:
-        report: InfluenceReport.   layout: TokenPathReport or AttentionReport, for the lines.   ax: axes to draw on.
+        reports: InfluenceReport; of several that in the middle of the times is drawn.   ax: axes to draw on.
+        layout: TokenPathReport or AttentionReport of the model, for the lines.
     """
-    style.check_report(report, InfluenceReport, "influence")
+    found = sorted(style.check_reports(reports, InfluenceReport, "influence"), key=lambda r: r.t)
+    report = found[len(found) // 2]
     made, ax = style.new_axes(ax, height=0.72)
     values = style.note_gaps(made, _mean_over_images(report.influence), "influence")
     tokens = len(values)

@@ -1,9 +1,10 @@
 """What goes into a figure and what comes out: checks of Reports, and PDF + PNG + data + sidecar with the same bytes every time.
 
-STEM.pdf and STEM.png are the figure, STEM.csv (or STEM-data.npz, a Report to load again) what it was drawn from, STEM.json the
-caption, the command and where the numbers come from.
+STEM.pdf and STEM.png are the figure, STEM.csv what it was drawn from (of large reports KIND-HASH.npz, a Report to load again),
+STEM.json the caption, the command and where the numbers come from.
 """
 
+import hashlib
 import inspect
 import io
 import json
@@ -133,25 +134,26 @@ def save(
                 content = io.BytesIO()
                 figure.savefig(content, format=ending, dpi=dpi, metadata=TIMELESS[ending])
                 written.append(write_bytes(stem.with_name(f"{stem.name}.{ending}"), content.getvalue()))
-        data = [path for i, report in enumerate(drawn) for path in _data(report, stem, i if len(drawn) > 1 else None)]
+        data = [_data(report, stem, f"-{i}" if len(drawn) > 1 else "") for i, report in enumerate(drawn)]
         sidecar = {
             "figure": stem.name, "caption": caption, "command": command, "remark": remark(figure),
             "size_in": [round(float(x), 4) for x in figure.get_size_inches()], "data": [path.name for path in data],
             "reports": [{"kind": r.kind, **asdict(r.provenance)} for r in drawn],
         }  # fmt: skip
         text = json.dumps(sidecar, indent=1, ensure_ascii=False) + "\n"
-        return [*written, *data, write_bytes(stem.with_name(f"{stem.name}.json"), text.encode())]
+        return [*written, *dict.fromkeys(data), write_bytes(stem.with_name(f"{stem.name}.json"), text.encode())]
     except OSError as error:
         raise UserError(f"{error.filename or stem}: cannot be written ({error.strerror or error})") from None
 
 
-def _data(report: Report, stem: Path, index: int | None) -> list[Path]:
-    """Files with the numbers of a report: one CSV, or NPZ and JSON of a large one."""
-    name = stem.name if index is None else f"{stem.name}-{index}"
-    if sum(np.size(value) for value in report.values().values()) <= CSV_NUMBERS:
-        return [report.to_csv(stem.with_name(f"{name}.csv"))]
-    path = report.save(stem.with_name(f"{name}-data.npz"))
-    return [path, path.with_suffix(".json")]
+def _data(report: Report, stem: Path, suffix: str) -> Path:
+    """The file with the numbers of a report: a CSV, or, of a large one, the report itself, once for all figures of a folder."""
+    arrays = [np.asarray(value) for value in report.values().values()]
+    if sum(array.size for array in arrays) <= CSV_NUMBERS:
+        return report.to_csv(stem.with_name(f"{stem.name}{suffix}.csv"))
+    digest = hashlib.sha256(b"".join(np.ascontiguousarray(array).tobytes() for array in arrays if array.dtype != object))
+    path = stem.with_name(f"{report.kind}-{digest.hexdigest()[:8]}.npz")
+    return path if path.exists() else report.save(path)
 
 
 def write_bytes(path: Path, content: bytes) -> Path:

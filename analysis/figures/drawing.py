@@ -1,0 +1,146 @@
+"""All figures of a list from many Reports: what each needs, what cannot be drawn and why, files and captions."""
+
+import contextlib
+import fnmatch
+import inspect
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from odevit.config import nearest
+from odevit.errors import UserError
+
+from ..reports import Report
+from . import style
+from .outputs import caption_of, save, write_bytes
+
+Reports = Mapping[str, Sequence[Report]]  # by the names of analysis.running.JOBS
+
+
+class Entry(NamedTuple):
+    """A figure of the list: its function, and the reports that it draws in the order of its arguments.
+
+    "name" is one report of `analysis.running.JOBS`, "name*" the list of all reports whose name matches; a trailing "?" says
+    that the figure can do without. `options` are further arguments of the function.
+    """
+
+    function: Callable[..., Any]
+    reports: tuple[str, ...]
+    options: Mapping[str, Any] = {}
+
+    def takes_axes(self) -> bool:
+        """Whether the figure is one axes and can be drawn on given ones."""
+        return "ax" in inspect.signature(self.function).parameters
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What became of one figure: its files, or why there are none."""
+
+    name: str
+    title: str
+    caption: str
+    paths: tuple[Path, ...] = ()
+    reason: str = ""
+
+
+def chosen(figures: Mapping[str, Entry], names: Iterable[str]) -> dict[str, Entry]:
+    """The entries of these names, all of them where none is given; UserError with the nearest name for an unknown one."""
+    names = list(names)
+    for name in names:
+        if name not in figures:
+            raise UserError(f"figure: unknown {name!r}{nearest(name, figures)} (known: {', '.join(figures)})")
+    return {name: figures[name] for name in names} if names else dict(figures)
+
+
+def needed(figures: Mapping[str, Entry], known: Iterable[str]) -> list[str]:
+    """Names of the reports that figures are drawn from, of those that are known."""
+    patterns = {pattern.rstrip("?") for entry in figures.values() for pattern in entry.reports}
+    return [name for name in known if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
+
+
+def arguments(entry: Entry, reports: Reports) -> list[Any]:
+    """The arguments of a figure from the reports at hand; UserError that names a report that is missing."""
+    found: list[Any] = []
+    for pattern in entry.reports:
+        name, optional = pattern.rstrip("?"), pattern.endswith("?")
+        matching = [report for key in fnmatch.filter(reports, name) for report in reports[key]]
+        if not matching and not optional:
+            raise UserError(f"needs the report {name.rstrip('*')!r}")
+        found.append(matching if name.endswith("*") else matching[0] if matching else None)
+    return found
+
+
+def draw(
+    figures: Mapping[str, Entry], reports: Reports, out, *, command: str = "", dpi: int = 300, missing: Mapping[str, str] = {}
+) -> list[Drawn]:  # fmt: skip
+    """Draw figures in the style of the paper in force and save each with its data; one that cannot be drawn stops no other.
+
+    Args:
+        figures: entries by name.   reports: by name.   out: folder.   command: how to make them again.   dpi: of the PNG.
+        missing: why reports are missing, by name.
+
+    Returns:
+        Drawn for each figure, in order.
+
+    Raises:
+        UserError: the folder cannot be written, or reports of different models.
+    """
+    style.check_same_model(report for group in reports.values() for report in group)
+    return [_draw(name, entry, reports, Path(out), command, dpi, missing) for name, entry in figures.items()]
+
+
+def _draw(name: str, entry: Entry, reports: Reports, out: Path, command: str, dpi: int, missing: Mapping[str, str]) -> Drawn:
+    title, caption = caption_of(entry.function)
+    try:
+        given = arguments(entry, reports)
+        made = entry.function(*given, **entry.options)
+    except UserError as error:
+        patterns = [pattern.rstrip("?") for pattern in entry.reports]
+        why = [f"{key}: {text}" for key, text in missing.items() if any(fnmatch.fnmatchcase(key, p) for p in patterns)]
+        return Drawn(name, title, caption, reason="; ".join([str(error), *why]))
+    used = [r for part in given for r in (part if isinstance(part, list) else [part]) if r is not None]
+    return Drawn(name, title, caption, tuple(save(made, out / name, reports=used, command=command, caption=caption, dpi=dpi)))
+
+
+def write_list(drawn: Sequence[Drawn], out) -> Path:
+    """figures.yaml: every figure with its title, files and, where it could not be drawn, the reason."""
+    lines = []
+    for figure in drawn:
+        lines += [f"- figure: {figure.name}", f"  title: {json.dumps(figure.title)}"]
+        files = [str(path.relative_to(out)) for path in figure.paths]
+        lines += [f"  files: {json.dumps(files)}"] if files else [f"  not drawn: {json.dumps(figure.reason)}"]
+    return write_bytes(Path(out) / "figures.yaml", ("\n".join(lines) + "\n").encode())
+
+
+@style.figure
+def side_by_side(entry: Entry, groups: Sequence[Sequence[Any]], names: Sequence[str]) -> Figure:
+    """One figure for each model, in panels next to each other with the same limits.
+
+    Args:
+        entry: a figure that takes `ax`.   groups: its arguments for each model.   names: of the models, over the panels.
+    """
+    made, axes = style.panels(1, len(groups), height=0.62)
+    for ax, given, name in zip(axes[0], groups, names):
+        entry.function(*given, ax=ax, **entry.options)
+        ax.annotate(name, (1, 1), xycoords="axes fraction", ha="right", va="bottom", fontweight="bold", in_layout=False)
+    _share_limits(list(axes[0]))
+    return made
+
+
+def _share_limits(axes: Sequence[Axes]) -> None:
+    """The same limits on all axes, where they hold no image and have one kind of scale."""
+    if any(ax.images for ax in axes) or len({(ax.get_xscale(), ax.get_yscale()) for ax in axes}) > 1:
+        return
+    for limits, put in (("get_xlim", "set_xlim"), ("get_ylim", "set_ylim")):
+        found = np.array([getattr(ax, limits)() for ax in axes])
+        if (np.diff(found, axis=1) > 0).all():
+            for ax in axes:
+                with contextlib.suppress(ValueError):
+                    getattr(ax, put)(found[:, 0].min(), found[:, 1].max())
