@@ -5,7 +5,7 @@
     trajectory = model.trajectory(images)
 """
 
-from . import losses
+from . import losses, teachers
 from .config import InputConfig, ODEViTConfig, SolverConfig, TrainConfig, ViTConfig, list_models
 from .errors import NonFiniteError, UserError
 from .field import VectorField
@@ -20,5 +20,5 @@ __version__ = "0.1.0"
 __all__ = [
     "InputConfig", "NonFiniteError", "ODEViT", "ODEViTConfig", "SolverConfig", "TimeGrid", "TokenLayout", "TrainConfig",
     "Trajectory", "UserError", "VectorField", "ViT", "ViTConfig", "build", "create_model", "integrate", "list_models", "losses",
-    "methods",
+    "methods", "teachers",
 ]  # fmt: skip

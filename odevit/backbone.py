@@ -31,7 +31,7 @@ class Backbone(nn.Module):
         self.tokenizer = Tokenizer(config)
         self.field = field
         self.norm = nn.LayerNorm(config.embed_dim, eps=config.norm_eps) if config.final_norm else nn.Identity()
-        self.head = nn.Linear(config.embed_dim, config.num_classes)
+        self.head = nn.Linear(config.embed_dim * (1 if config.pool == "cls" else 2), config.num_classes)
         nn.init.trunc_normal_(self.head.weight, std=0.02)
         nn.init.zeros_(self.head.bias)
         self.layout = self.tokenizer.layout
@@ -80,8 +80,17 @@ class Backbone(nn.Module):
         return replace(solved, layout=self.layout)
 
     def readout(self, x: Tensor) -> Tensor:
-        """Logits (..., C) of a state (..., N, D): the head on the (normalised, where configured) CLS token."""
-        return self.head(self.norm(x[..., self.layout.cls, :].squeeze(-2)))
+        """Logits (..., C) of a state (..., N, D): the head on what it reads of the (normalised, where configured) tokens."""
+        return self.head(self.readout_input(x))
+
+    def readout_input(self, x: Tensor) -> Tensor:
+        """What the head reads of a state (..., N, D): CLS after the final norm where there is one; see config.pool."""
+        cls = self.norm(x[..., self.layout.cls, :]).squeeze(-2)
+        if self.config.pool == "cls":
+            return cls
+        if self.config.pool == "cls_patches":
+            return torch.cat([cls, self.norm(x[..., self.layout.patches, :]).mean(-2)], -1)
+        return torch.cat([cls, self.norm(x[..., self.layout.registers, :][..., 0, :])], -1)
 
     def forward(self, images: Tensor) -> Tensor:
         """Logits (B, C) of normalised images (B, C, H, W)."""

@@ -160,7 +160,7 @@ def macs(model: Backbone, nfe: int | None = None) -> int:
             pixels //= layer.stride[0] * layer.stride[1]  # sides are multiples of the patch, so of every stride
             stem += pixels * layer.weight.numel()
     calls = nfe if nfe is not None else trained_nfe(model)
-    return stem + calls * field + c.embed_dim * c.num_classes
+    return stem + calls * field + model.head.weight.numel()
 
 
 @torch.no_grad()

@@ -21,7 +21,7 @@ from ..reports import SwapReport
 
 def readout_input(model, x: Tensor) -> Tensor:
     """What the linear head sees of a state (..., N, D): CLS after the final norm, where there is one; shape (..., D)."""
-    return model.norm(x[..., 0, :])
+    return model.readout_input(x)
 
 
 def no_flip_radius(model, x: Tensor) -> Tensor:

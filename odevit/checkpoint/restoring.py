@@ -49,15 +49,22 @@ def load_model(path, *, device: Any = "cpu", img_size: int | tuple[int, int] | N
     tensors = strip_prefixes(read_safetensors(folder / "model.safetensors")[0])
     if model_config.grid != trained_grid and _POSITIONS in tensors:
         tensors[_POSITIONS] = resize_positions(tensors[_POSITIONS], trained_grid, model_config.grid)
+    return assemble(tensors, model_config, solver, inputs, folder).to(device).eval()
+
+
+def assemble(
+    tensors: dict[str, Tensor], config: ODEViTConfig | ViTConfig, solver: SolverConfig, inputs: InputConfig, where
+) -> Backbone:
+    """The model of a config with these weights, in float32 or better; UserError, beginning with `where`, unless they fit it."""
     try:
         with torch.device("meta"), _Undrawn():  # nothing is allocated or drawn before the names and shapes are known to fit
-            model = build(model_config, solver, inputs)
+            model = build(config, solver, inputs)
     except RuntimeError as error:
-        raise UserError(f"{folder / 'config.json'}: no model can be built from it ({error})") from None
+        raise UserError(f"{where}: no model can be built from its config ({error})") from None
     expected = model.state_dict()
-    check_fit(tensors, expected, folder)
+    check_fit(tensors, expected, where)
     model.load_state_dict({name: _settled(tensor, expected[name]) for name, tensor in tensors.items()}, assign=True)
-    return model.to(device).eval()
+    return model
 
 
 def _settled(tensor: Tensor, like: Tensor) -> Tensor:

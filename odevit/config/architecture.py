@@ -13,6 +13,7 @@ from .reading import one_of
 AttentionKind = Literal["dot", "l2", "cosine"]
 NormKind = Literal["center", "layer", "none"]
 StemKind = Literal["patch", "conv"]
+PoolKind = Literal["cls", "cls_patches", "cls_register"]
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,9 @@ class BackboneConfig:
     """Biases in the attention and MLP projections."""
     final_norm: bool = False
     """LayerNorm on the tokens before the head; belongs to the readout, not to the trajectory."""
+    pool: PoolKind = "cls"
+    """What the head reads: cls; cls_patches: CLS beside the mean of the patches (DINOv2); cls_register: CLS beside the first
+    register (the distillation token of DeiT)."""
 
     def __post_init__(self):
         for name in ("patch_size", "in_chans", "num_classes", "embed_dim", "num_heads"):
@@ -63,8 +67,10 @@ class BackboneConfig:
             raise UserError(f"num_heads: {self.num_heads} does not divide embed_dim {self.embed_dim}")
         if self.num_classes < 2:
             raise UserError(f"num_classes: {self.num_classes}; a classifier needs at least 2")
-        for kind, known in (("attention", AttentionKind), ("norm", NormKind), ("stem", StemKind)):
+        for kind, known in (("attention", AttentionKind), ("norm", NormKind), ("stem", StemKind), ("pool", PoolKind)):
             one_of(kind, getattr(self, kind), typing.get_args(known))
+        if self.pool == "cls_register" and not self.registers:
+            raise UserError("pool: cls_register reads the first register, but registers is 0")
         for side in self.image_shape:
             if side < 1 or side % self.patch_size:
                 raise UserError(f"img_size: {side} is not divisible by patch_size {self.patch_size}")
