@@ -51,8 +51,10 @@ def _commands() -> dict[str, Callable[[list[str]], None]]:
 
     def lazily(name: str) -> Callable[[list[str]], None]:
         def run(args: list[str]) -> None:
-            from . import commands
-
+            if name == "analyze":
+                from . import analyze_command as commands
+            else:
+                from . import commands  # type: ignore[no-redef]
             getattr(commands, {"eval": "evaluate"}.get(name, name))(args)
 
         run.__doc__ = _SUMMARIES[name]
@@ -65,6 +67,7 @@ _SUMMARIES = {
     "demo": "train an ODE-ViT on handwritten digits in a minute and look inside it",
     "train": "train a model; --preset names it, every field of the config is a flag",
     "eval": "accuracy, calibration, NFE, MACs of a model; --sweep over solvers and steps",
+    "analyze": "write every report on a model (npz, csv, json) and its certificate of well-posedness",
     "inspect": "say what a file or folder is",
     "convert": "turn a foreign pickle into safetensors (--trust runs what is in it)",
     "bench": "speed and memory against a plain torchdiffeq + nn.MultiheadAttention twin",
