@@ -116,6 +116,7 @@ DOPRI5, NO_PENALTY = SolverConfig(method="dopri5"), LossConfig(curvature=0.0)
     ({"solver": DOPRI5}, "loss.curvature: 0.1, but dopri5 chooses its own steps"),
     ({"random_steps": 6}, "random_steps: 6 must be below solver.steps 6"),
     ({"random_steps": 5}, "loss.curvature: needs 2 steps in each batch, not 1"),
+    ({"solver": SolverConfig(method="strang"), "loss": LossConfig(jasmin=0.1)}, "loss.jasmin: reads the maps of whole"),
     ({"solver": SolverConfig(steps=1)}, "loss.curvature: needs 2 steps in each batch, not 1"),
     ({"model": ODEViTConfig(blocks=2), "random_steps": 1}, "random_steps: 1, but 2 blocks must divide the steps"),
     ({"model": ViTConfig(), "random_steps": 1}, "random_steps: 1, but 6 blocks must divide the steps"),

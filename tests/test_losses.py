@@ -144,11 +144,14 @@ def test_curvature_reaches_every_weight_of_the_field():
     assert all(float(p.grad.abs().max()) > 1e-10 for p in model.field.parameters())
 
 
-@pytest.mark.parametrize(("save", "steps", "method"), [(None, 6, "dopri5"), (3, 6, "euler"), (12, 6, "euler"), (None, 1, "euler")])
+NO_CURVATURE = [(None, 6, "dopri5"), (3, 6, "euler"), (12, 6, "euler"), (None, 1, "euler")]
+
+
+@pytest.mark.parametrize(("save", "steps", "method"), NO_CURVATURE)
 def test_curvature_needs_every_step(save, steps, method):
     """Adaptive, every other step, interpolated states, one step: each would give a number that is not R."""
     solved = integrate(problems.circle, torch.ones(1, 1, 2).double(), TimeGrid(0.0, 1.0, steps, save), method)
-    with pytest.raises(UserError, match="^curvature: needs a fixed-step trajectory with every step saved and at least 2 steps$"):
+    with pytest.raises(UserError, match="^curvature: needs a fixed-step trajectory with every step saved "):
         losses.curvature(solved)
 
 

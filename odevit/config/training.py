@@ -156,6 +156,8 @@ class TrainConfig:
             raise UserError(f"solver.method: {self.solver.method}, but a discrete ViT is not solved: its layers are its steps")
         if self.solver.method in ("dopri5", "dopri8", "bosh3", "fehlberg2", "adaptive_heun"):
             self._check_adaptive()
+        if self.loss.jasmin and self.solver.method.startswith(("lie_trotter", "strang")):
+            raise UserError(f"loss.jasmin: reads the maps of whole evaluations, {self.solver.method} makes none; use 0")
         self._check_steps()
 
     def _check_adaptive(self) -> None:
