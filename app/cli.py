@@ -102,16 +102,22 @@ def parse(kind, args: list[str], command: str, default=None):
 
 
 def one_line(box: str) -> str:
-    """The message in tyro's error box on one line, with the nearest name that it or we know."""
+    """The message in tyro's error box on one line, with the nearest name that it or we know.
+
+    A box is a title, the message, a rule, hints; drawn with lines, or with hyphens where the terminal is not UTF-8.
+    """
     title, *lines = [line.strip(" │\n") for line in box.splitlines() if line.strip(" │\n")] or [""]
-    bars = [i for i, line in enumerate(lines) if not line.strip("─╰╯")]
+    if lines and not lines[0].strip("-"):
+        del lines[0]  # the lower edge of a title drawn with hyphens
+    bars = [i for i, line in enumerate(lines) if not line.strip("-─╰╯")]
     message, hints = " ".join(lines[: bars[0]] if bars else lines), lines[bars[0] + 1 :] if bars else []
     message = message.partition("Got errors:")[0].replace(" .", ".").strip()
     if "Unrecognized" in title:
         flags = [word for word in message.partition(": ")[2].split(", ") if word.startswith("-")]
-        meant = next((found.group() for line in hints if (found := re.match(r"--[\w.-]+", line))), "")
+        near = [found.group() for line in hints if (found := re.match(r"--[a-z][\w.-]*", line))]
+        same = [name for name in near if flags and name.rpartition(".")[2] == flags[0].lstrip("-")]  # --steps: --solver.steps
         what = ", ".join(flags) or message.partition(": ")[2]
-        return f"unknown option {what}" + (f", did you mean {meant}?" if meant else "")
+        return f"unknown option {what}" + (f", did you mean {' or '.join((same or near)[:5])}?" if near else "")
     choice = re.match(r"invalid choice '(.*)' for argument '(.*)'\. Expected one of \((.*?),?\)", message)
     if choice:
         known = [name.strip(" '") for name in choice[3].split(",")]

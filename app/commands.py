@@ -25,6 +25,9 @@ def train(args: list[str]) -> None:
     config = parse(TrainConfig, args, "train", _train_default(args))
     trainer = Trainer(config)
     _describe(trainer)
+    if trainer.progress.epoch >= config.optim.epochs:
+        print(f"nothing left to do: {config.out} has all {config.optim.epochs} epochs")
+        return
     trainer.fit()
     if trainer.rank == 0:
         print(f"best epoch {trainer.progress.best_epoch}: validation accuracy {trainer.progress.best:.4f}")
@@ -57,7 +60,7 @@ def _describe(trainer) -> None:
     model = trainer.model
     print(describe(trainer.data))
     print(
-        f"{trainer.config.preset}: {parameters(model):,} parameters, {macs(model) / 1e6:.1f} M MACs an image, "
+        f"preset {trainer.config.preset}: {parameters(model):,} parameters, {macs(model) / 1e6:.3g} M MACs an image, "
         f"NFE {trained_nfe(model)}, {model.layout.size} tokens, {hardware(trainer.device, trainer.processes.world)}, "
         f"seed {trainer.config.seed}"
     )

@@ -59,10 +59,10 @@ def commit() -> str:
 
 
 def hardware(device: torch.device, world: int = 1) -> str:
-    """What a run was computed on, such as 'x86_64 CPU, 2 threads'."""
+    """What a run was computed on, such as 'x86_64 CPU, 2 thread(s)'."""
     one = torch.cuda.get_device_name(device) if device.type == "cuda" else f"{platform.machine()} CPU"
     many = f"{world} x " if world > 1 else ""
-    return many + one + ("" if device.type == "cuda" else f", {torch.get_num_threads()} threads")
+    return many + one + ("" if device.type == "cuda" else f", {torch.get_num_threads()} thread(s)")
 
 
 def facts(config: TrainConfig, val: Scores, epoch: int, made_on: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ of one micro-batch: accumulation changes its statistics, and several processes s
 """
 
 import math
+import shutil
 import signal
 import threading
 import time
@@ -136,7 +137,9 @@ class Trainer:
             self._open_folder()
         total, done = epochs * self.steps_per_epoch, p.epoch * self.steps_per_epoch + p.batch
         quiet = None if self.rank == 0 else True  # None: quiet where stderr is not a terminal
-        with self._catching_ctrl_c(), tqdm(total=total, initial=done, disable=quiet, leave=False, smoothing=0.05) as bar:
+        columns, lines = shutil.get_terminal_size()  # tqdm draws nothing in a terminal that does not tell its size
+        bar = tqdm(total=total, initial=done, disable=quiet, leave=False, smoothing=0.05, ncols=columns, nrows=lines)
+        with self._catching_ctrl_c(), bar:
             while p.epoch < epochs:
                 self._epoch(bar)
         return p.history
@@ -196,16 +199,22 @@ class Trainer:
                 terms = self._terms(share, grid)
                 # DDP takes the mean over processes; this makes it the mean over the images of the whole batch
                 (terms["loss"] * (len(share) * self.processes.world / len(ids))).backward()
-        norm = nn.utils.clip_grad_norm_(self.model.parameters(), c.optim.clip or math.inf)
-        if not bool(torch.isfinite(norm)):
-            grads = {name: w.grad for name, w in self.model.named_parameters() if w.grad is not None}
-            bad = next((name for name, grad in grads.items() if not bool(torch.isfinite(grad).all())), "all weights together")
-            raise self._broken("gradient", f"that of {bad}")
+        self._clip()
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         if self.ema is not None:
             self.ema.update_parameters(self.model)
         p.sums["lr"] = lr
+
+    def _clip(self) -> None:
+        """Bound the norm of the gradient, which must be finite."""
+        grads = {name: w.grad for name, w in self.model.named_parameters() if w.grad is not None}
+        norm = nn.utils.get_total_norm(grads.values())
+        if not bool(torch.isfinite(norm)):
+            bad = next((name for name, grad in grads.items() if not bool(torch.isfinite(grad).all())), "all weights together")
+            raise self._broken("gradient", f"that of {bad}")
+        if self.config.optim.clip:
+            nn.utils.clip_grads_with_norm_(self.model.parameters(), self.config.optim.clip, norm)
 
     def _terms(self, ids: Tensor, grid: TimeGrid) -> dict[str, Tensor]:
         """Loss terms of some images, added to the sums of the epoch."""
