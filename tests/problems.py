@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -121,10 +121,6 @@ class Case:
     seed: int
     scale: float
     bias: bool
-
-    def with_state(self, x: Tensor) -> "Case":
-        """The same field at another state."""
-        return replace(self, x=x)
 
     @property
     def dim(self) -> int:
