@@ -81,7 +81,9 @@ def hugging_face():
     return pytest.importorskip("transformers", reason="the development dependency transformers is not installed")
 
 
-SMALL = {"hidden_size": WIDTH, "num_hidden_layers": DEPTH, "num_attention_heads": HEADS, "image_size": SIZE, "patch_size": PATCH}
+SMALL = {
+    "hidden_size": WIDTH, "num_hidden_layers": DEPTH, "num_attention_heads": HEADS, "image_size": SIZE, "patch_size": PATCH,
+}  # fmt: skip
 KINDS = {  # class of the config, class of the model, further settings, tokens between CLS and patches
     "vit": ("ViTConfig", "ViTForImageClassification", {"intermediate_size": 48}, 0),
     "vit without qkv biases": ("ViTConfig", "ViTForImageClassification", {"intermediate_size": 48, "qkv_bias": False}, 0),
@@ -108,6 +110,7 @@ def test_hugging_face(tmp_path, kind):
     with torch.no_grad():
         out = theirs(images(), output_hidden_states=True)
     teacher = teachers.load(tmp_path)
+    assert teacher.config.norm_eps == theirs.config.layer_norm_eps
     # transformers 5 gives hidden states before the final norm only from the layers themselves
     layers = next(m for name, m in theirs.named_modules() if isinstance(m, torch.nn.ModuleList))
     _, states = recorded(layers, lambda: theirs(images()))
@@ -168,7 +171,8 @@ def test_timm(tmp_path, kind, bare):
     name, more, extra = TIMM[kind]
     sizes = {"img_size": SIZE, "patch_size": PATCH, "embed_dim": WIDTH, "depth": DEPTH, "num_heads": HEADS, **more}
     theirs = shaken(timm.create_model(name, num_classes=CLASSES, **sizes))
-    config = {"architecture": name, "num_classes": CLASSES, "model_args": sizes, "pretrained_cfg": {"mean": [0.5] * 3, "std": [0.4] * 3}}
+    pixels = {"mean": [0.5] * 3, "std": [0.4] * 3}
+    config = {"architecture": name, "num_classes": CLASSES, "model_args": sizes, "pretrained_cfg": pixels}
     save_file(theirs.state_dict(), tmp_path / "model.safetensors")
     if not bare:
         (tmp_path / "config.json").write_text(json.dumps(config))
