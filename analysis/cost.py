@@ -7,6 +7,7 @@ in a process of its own: peak of the resident size above what it was before.
 import statistics
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,7 +37,7 @@ def random_state(tokens: int, dim: int, heads: int, seed: int = 0) -> tuple[Vect
     return as_float64(VectorField(config)), torch.randn(1, tokens, dim, dtype=torch.float64)
 
 
-def timed(run: Callable, repeats: int) -> tuple[float, object]:
+def timed(run: Callable, repeats: int) -> tuple[float, Any]:
     """Median seconds of several calls, and what the last returned."""
     times, found = [], None
     for _ in range(repeats):
@@ -62,8 +63,8 @@ def against_dense(repeats: int) -> list[dict]:
     def ours():
         return singular_values(f, x, k=K), logarithmic_norm(f, x)
 
-    slow, (values, mu) = timed(dense, 1)  # type: ignore[misc]
-    fast, (found, norm) = timed(ours, repeats)  # type: ignore[misc]
+    slow, (values, mu) = timed(dense, 1)
+    fast, (found, norm) = timed(ours, repeats)
     gap = max(float(np.abs(found.singular_values / values - 1).max()), abs(float(norm) / mu - 1))
     what = "16 singular values + log norm, N D = 2,000"
     return [
@@ -75,9 +76,9 @@ def against_dense(repeats: int) -> list[dict]:
 def product_budget(model: Backbone, x: Tensor) -> list[dict]:
     """Products that one state of a model needs at a residual of 1e-4, and whether everything converged."""
     f, t = model.field, model.solver.horizon / 2
-    how = {"tolerance": 1e-4, "budget": 1000}
-    modulus, singular = jacobian_spectrum(f, x, t, K, "LM", **how), singular_values(f, x, t, K, **how)  # type: ignore[arg-type]
-    norm, right = logarithmic_norm(f, x, t, **how), jacobian_spectrum(f, x, t, K, "LR", **how)  # type: ignore[arg-type]
+    how: dict[str, Any] = {"tolerance": 1e-4, "budget": 1000}
+    modulus, singular = jacobian_spectrum(f, x, t, K, "LM", **how), singular_values(f, x, t, K, **how)
+    norm, right = logarithmic_norm(f, x, t, **how), jacobian_spectrum(f, x, t, K, "LR", **how)
     total = modulus.products + singular.products + norm.products
     remarks = " ".join((modulus.remark, singular.remark, norm.remark)).strip()
     note = f"{modulus.products} + {singular.products} + {norm.products}{'; ' if remarks else ''}{remarks}"
@@ -124,7 +125,7 @@ def growth(repeats: int) -> list[dict]:
         memory = in_own_process("analysis.cost", f"peak_of_values({tokens}, {dim}, {heads}, {K}, False)")["bytes"]
         note = f"{seconds:.2f} s, {memory / 2**20:.0f} MiB"
         what = "16 singular values, residual 1e-4"
-        rows.append(row(what, f"N = {tokens}, D = {dim}", found.products, "products", None, note))  # type: ignore[attr-defined]
+        rows.append(row(what, f"N = {tokens}, D = {dim}", found.products, "products", None, note))
     return rows
 
 

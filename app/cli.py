@@ -4,10 +4,10 @@ Exit codes: 0 done, 1 the numbers broke, 2 what was given is wrong (one line say
 """
 
 import contextlib
+import importlib
 import io
 import re
 import sys
-from collections.abc import Callable
 
 from odevit.config import nearest
 from odevit.errors import NonFiniteError, UserError
@@ -16,9 +16,8 @@ from odevit.errors import NonFiniteError, UserError
 def main(argv: list[str] | None = None) -> int:
     """Run a subcommand and return its exit code."""
     argv = list(sys.argv[1:] if argv is None else argv)
-    commands = _commands()
     if not argv or argv[0] in ("-h", "--help"):
-        print(_usage(commands))
+        print(_usage())
         return 0 if argv else 2
     if argv[0] == "--version":
         import odevit
@@ -26,10 +25,11 @@ def main(argv: list[str] | None = None) -> int:
         print(f"odevit {odevit.__version__}")
         return 0
     name, rest = argv[0], argv[1:]
-    if name not in commands:
-        return _fail(f"unknown command {name!r}{nearest(name, commands)} (commands: {', '.join(commands)})")
+    if name not in COMMANDS:
+        return _fail(f"unknown command {name!r}{nearest(name, COMMANDS)} (commands: {', '.join(COMMANDS)})")
     try:
-        commands[name](rest)
+        module, function, _ = COMMANDS[name]
+        getattr(importlib.import_module(f"app.{module}"), function)(rest)
     except UserError as error:
         return _fail(str(error))
     except NonFiniteError as error:
@@ -46,37 +46,22 @@ def _fail(message: str, code: int = 2) -> int:
     return code
 
 
-def _commands() -> dict[str, Callable[[list[str]], None]]:
-    """Subcommands by name; each module is imported only when its command runs, so that --help is quick."""
-
-    def lazily(name: str) -> Callable[[list[str]], None]:
-        def run(args: list[str]) -> None:
-            if name == "analyze":
-                from . import analyze_command as commands
-            else:
-                from . import commands  # type: ignore[no-redef]
-            getattr(commands, {"eval": "evaluate"}.get(name, name))(args)
-
-        run.__doc__ = _SUMMARIES[name]
-        return run
-
-    return {name: lazily(name) for name in _SUMMARIES}
-
-
-_SUMMARIES = {
-    "demo": "train an ODE-ViT on handwritten digits in a minute and look inside it",
-    "train": "train a model; --preset names it, every field of the config is a flag",
-    "eval": "accuracy, calibration, NFE, MACs of a model; --sweep over solvers and steps",
-    "analyze": "write every report on a model (npz, csv, json) and its certificate of well-posedness",
-    "inspect": "say what a file or folder is",
-    "convert": "turn a foreign pickle into safetensors (--trust runs what is in it)",
-    "bench": "speed and memory against a plain torchdiffeq + nn.MultiheadAttention twin",
+# command: (module of app, function, one line of help); a module is imported only when its command runs, so that --help is quick
+COMMANDS = {
+    "demo": ("commands", "demo", "train an ODE-ViT on handwritten digits in a minute and look inside it"),
+    "train": ("commands", "train", "train a model; --preset names it, every field of the config is a flag"),
+    "eval": ("commands", "evaluate", "accuracy, calibration, NFE, MACs of a model; --sweep over solvers and steps"),
+    "analyze": ("analyze_command", "analyze", "write every report on a model (npz, csv, json) and its certificate"),
+    "release": ("release", "release", "measure a finished run on the test split, once, and write it as a model to share"),
+    "inspect": ("commands", "inspect", "say what a file or folder is"),
+    "convert": ("commands", "convert", "turn a foreign pickle into safetensors (--trust runs what is in it)"),
+    "bench": ("bench_command", "bench", "measure again what the README says of speed, memory and the curvature penalty"),
 }
 
 
-def _usage(commands) -> str:
-    width = max(map(len, commands))
-    lines = [f"  {name:<{width}}  {run.__doc__}" for name, run in commands.items()]
+def _usage() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {summary}" for name, (_, _, summary) in COMMANDS.items()]
     return "\n".join(["usage: odevit COMMAND [OPTIONS]     (odevit COMMAND --help lists them)", "", *lines])
 
 

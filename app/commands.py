@@ -258,28 +258,3 @@ def demo(args: list[str]) -> None:
 
     c = parse(DemoCommand, args, "demo")
     run(c.out, c.seed)
-
-
-@dataclass(frozen=True)
-class BenchCommand:
-    """Speed and memory against a plain twin, medians of one run."""
-
-    repeats: int = 5
-    """Runs of which the median is taken."""
-    threads: int = 2
-    """CPU threads."""
-    out: Path | None = None
-    """Write the table as CSV."""
-    force: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """Overwrite --out."""
-
-
-def bench(args: list[str]) -> None:
-    """`odevit bench`."""
-    from odevit.bench import run
-
-    c = parse(BenchCommand, args, "bench")
-    refuse_overwrite(c.out, c.force)
-    rows = run(c.repeats, c.threads)
-    if c.out:
-        write(c.out, csv_text(rows))

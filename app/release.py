@@ -4,18 +4,23 @@
 """
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import tyro
 
 import analysis
 from odevit import records
 from odevit.backbone import Backbone
 from odevit.checkpoint import load_model, read_config, save_model, write_atomically
-from odevit.config import DataConfig, TrainConfig, from_dict
+from odevit.config import DataConfig, TrainConfig, from_dict, to_dict
 from odevit.data import ImageSet, load
 from odevit.errors import UserError
 from odevit.evaluate import evaluate, macs, parameters, sweep, trained_nfe
+
+from .cli import parse
+from .commands import refuse_overwrite
 
 METHODS = ("euler", "midpoint", "rk4", "dopri5")
 CERTIFIED_IMAGES = 4
@@ -66,9 +71,9 @@ def rows_of_card(found: dict[str, Any], seed: int) -> dict[str, dict]:
 
 def finish(model: Backbone, out: Path, known: dict[str, Any], config: TrainConfig, test: ImageSet, val: ImageSet) -> dict:
     """Measure, certify and write the card and metrics.json of the model folder `out`; returns what metrics.json holds."""
-    found = {**measured(model, test, val), **{k: known[k] for k in ("val_accuracy", "best_epoch") if k in known}}
+    found = measured(model, test, val) | {"val_accuracy": known["val_accuracy"], "best_epoch": known["best_epoch"]}
     limits = [solver_lines(found["sweep"], model.solver.steps)]
-    text = records.card(model, config, known, results=rows_of_card(found, config.seed), limits=limits)
+    text = records.card(model, config, known, measured=rows_of_card(found, config.seed), limits=limits)
     save_model(model, out, card=text, extra=known)
     write_atomically(out / "metrics.json", (json.dumps(found, indent=1) + "\n").encode())
     certificate = analysis.certificate(model, model.preprocess(val.images[:CERTIFIED_IMAGES]))
@@ -78,7 +83,7 @@ def finish(model: Backbone, out: Path, known: dict[str, Any], config: TrainConfi
     return found
 
 
-def release(run: Path, out: Path, source: str | None = None, name: str | None = None) -> list[Path]:
+def release_run(run: Path, out: Path, source: str | None = None, name: str | None = None) -> list[Path]:
     """Write the model of a run to `out` with its log, measured on the run's own data (or on `source`); returns the files.
 
     Paths of the machine that trained it are left out: the data is called by `name`, or by the last part of its path.
@@ -99,10 +104,34 @@ def release(run: Path, out: Path, source: str | None = None, name: str | None = 
         known.setdefault(key, "")
     called = name or Path(data.source).name
     config = replace(config, data=replace(config.data, source=called, root=DataConfig.root), out=Path("runs") / out.name)
-    known |= {"run": records.plain(config), "command": records.command(config)}
+    known |= {"run": to_dict(config), "command": records.command(config)}
     model.inputs = replace(model.inputs, source=called)
     out.mkdir(parents=True, exist_ok=True)
     finish(model, out, known, config, sets["test"], sets["val"])
     if (run / "log.csv").exists():
         write_atomically(out / "log.csv", (run / "log.csv").read_bytes())
     return sorted(out.iterdir())
+
+
+@dataclass(frozen=True)
+class ReleaseCommand:
+    """Measure a finished run on the test split, once, and write it as a model to share."""
+
+    run: tyro.conf.Positional[Path]
+    """Folder of the run."""
+    out: Path
+    """Model folder to write."""
+    data: str | None = None
+    """The run's data, where it lies elsewhere now."""
+    name: str | None = None
+    """What to call the data in the card; the last part of its path unless given."""
+    force: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Overwrite --out."""
+
+
+def release(args: list[str]) -> None:
+    """`odevit release`."""
+    c = parse(ReleaseCommand, args, "release")
+    refuse_overwrite(c.out, c.force)
+    for path in release_run(c.run, c.out, c.data, c.name):
+        print(f"wrote {path}")

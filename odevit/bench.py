@@ -34,23 +34,23 @@ class PlainTwin(nn.Module):
 
     def __init__(self, model: Backbone):
         super().__init__()
-        dim, block = model.config.embed_dim, model.field.blocks[0]
+        dim, block = model.config.embed_dim, model.field.block_at(0.0)
         self.tokenizer, self.head, self.block = model.tokenizer, model.head, block
+        q, k, v = block.attn.q.weight, block.attn.k.weight, block.attn.v.weight  # type: ignore[union-attr]
         self.attention = nn.MultiheadAttention(dim, model.config.num_heads, bias=False, batch_first=True)
         with torch.no_grad():
-            stacked = torch.cat([block.attn.q.weight, block.attn.k.weight, block.attn.v.weight])  # type: ignore[union-attr]
-            self.attention.in_proj_weight.copy_(stacked)
-            self.attention.out_proj.weight.copy_(block.attn.proj.weight)  # type: ignore[union-attr]
+            self.attention.in_proj_weight.copy_(torch.cat([q, k, v]))
+            self.attention.out_proj.weight.copy_(block.attn.proj.weight)
         self.t = torch.linspace(0, model.solver.horizon, POINTS)
         self.maps: list[Tensor] = []
 
     def field(self, t: Tensor, x: Tensor) -> Tensor:
         """F(x) + G(x), keeping the maps."""
-        y = self.block.norm1(x)  # type: ignore[operator]
+        y = self.block.norm1(x)
         attended, maps = self.attention(y, y, y, need_weights=True, average_attn_weights=False)
         self.maps.append(maps)
-        hidden = F.gelu(self.block.mlp.fc1(self.block.norm2(x)))  # type: ignore[operator, union-attr]
-        return attended + self.block.mlp.fc2(hidden)  # type: ignore[operator, union-attr]
+        hidden = F.gelu(self.block.mlp.fc1(self.block.norm2(x)))
+        return attended + self.block.mlp.fc2(hidden)
 
     def forward(self, images: Tensor) -> Tensor:
         """Logits (B, C)."""

@@ -3,7 +3,7 @@
 import platform
 import shlex
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -73,11 +73,14 @@ def facts(config: TrainConfig, val: Scores, epoch: int, made_on: str) -> dict[st
     }  # fmt: skip
 
 
-def card(model: Backbone, config: TrainConfig, known: dict[str, Any]) -> str:
-    """README.md of the model folder of a run."""
+def card(
+    model: Backbone, config: TrainConfig, known: dict[str, Any], *,
+    measured: dict[str, dict] | None = None, limits: Sequence[str] = (),
+) -> str:  # fmt: skip
+    """README.md of the model folder of a run; `measured` adds rows to its results, `limits` sentences to its limits."""
     where = {"split": "val", "n": known["val_images"], "seed": config.seed}
-    measured = {"top-1 accuracy": "val_accuracy", "cross-entropy (nats)": "val_loss", "calibration error (15 bins)": "val_ece"}
-    results = {name: {"value": known[key], **where} for name, key in measured.items()}
+    names = {"top-1 accuracy": "val_accuracy", "cross-entropy (nats)": "val_loss", "calibration error (15 bins)": "val_ece"}
+    results = {**(measured or {}), **{name: {"value": known[key], **where} for name, key in names.items()}}
     nfe = trained_nfe(model)
     cost = {"split": "-", "n": 1, "seed": "-"}
     results |= {"field evaluations": {"value": nfe, **cost}, "MACs per image": {"value": macs(model, nfe), **cost}}
@@ -90,7 +93,9 @@ def card(model: Backbone, config: TrainConfig, known: dict[str, Any]) -> str:
         name=config.out.name, facts={"kind": kind, **dict(zip(("model", "solver", "data"), described))},
         parameters=parameters(model), losses=" + ".join(terms), results=results, command=known["command"],
         commit=known["commit"], hardware=known["hardware"],
-        limits=[f"The best of {optim.epochs} epochs on validation, which is therefore a little optimistic; see log.csv."],
+        limits=[
+            f"The best of {optim.epochs} epochs on validation, which is therefore a little optimistic; see log.csv.", *limits
+        ],
     )  # fmt: skip
 
 

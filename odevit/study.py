@@ -1,7 +1,7 @@
 """Studies on the handwritten digits, small enough to repeat over seeds: what the curvature penalty changes.
 
-Plain training of a few-step net is free to leave the ODE: its own solver fits, another one does not. `curvature_study` trains with
-and without the penalty R = h^2 int |x''|^2 (losses.curvature) and asks every model under other solvers and steps.
+Plain training of a few-step net is free to leave the ODE: its own solver fits, another one does not. `curvature_study` trains
+with and without the penalty of losses.curvature and asks every model under other solvers and steps.
 """
 
 import statistics
@@ -49,11 +49,14 @@ def curvature_study(out: Path, *, seeds: int = 5, epochs: int = 150, weights: tu
         trainer.fit()
         for row in sweep(load_model(config.out), trainer.data["val"], list(SOLVERS), list(STEPS)):
             found.setdefault((weight, row["method"], row["steps"]), []).append(row)
-    return [
-        {
-            "curvature": weight, "method": method, "steps": steps, "nfe": round(statistics.mean(r["nfe"] for r in rows)),
-            "top1": statistics.mean(r["top1"] for r in rows), "std": statistics.stdev(r["top1"] for r in rows) if seeds > 1 else 0.0,
-            "worst": min(r["top1"] for r in rows), "n": len(rows),
-        }
-        for (weight, method, steps), rows in found.items()
-    ]  # fmt: skip
+    return [_summary(weight, method, steps, rows) for (weight, method, steps), rows in found.items()]
+
+
+def _summary(weight: float, method: str, steps: int | None, rows: list[dict]) -> dict:
+    """Mean, standard deviation and worst accuracy over the seeds of one solver."""
+    top1 = [row["top1"] for row in rows]
+    deviation = statistics.stdev(top1) if len(top1) > 1 else 0.0
+    return {
+        "curvature": weight, "method": method, "steps": steps, "nfe": round(statistics.mean(row["nfe"] for row in rows)),
+        "top1": statistics.mean(top1), "std": deviation, "worst": min(top1), "n": len(rows),
+    }  # fmt: skip
