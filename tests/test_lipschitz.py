@@ -8,6 +8,7 @@ import torch
 from problems import Case, lorenz, nan_field, quantile_line, random_case, randomise
 
 from analysis.lipschitz import lipschitz
+from analysis.lipschitz.heads import read_heads
 from analysis.operators import as_float64, jacobian
 from analysis.reports import LipschitzReport, Report
 from odevit.config import ViTConfig
@@ -59,6 +60,32 @@ def test_lower_true_local_and_upper_are_in_order(name):
     assert bool((report.residual < 0.02).all()) and report.lower == pytest.approx(true, rel=1e-2)
     assert report.vacuous == ("LayerNorm" in name)
     assert report.radius == pytest.approx(float(x.norm(dim=-1).max()))
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_the_mlp_is_exact_at_the_state_that_it_sees(name):
+    """Biases, beta, LayerScale, the time shift and the state after attention all enter: J_F of the model itself, dense."""
+    case, t = FIELDS[name](), 1.3
+    block, x = case.field.block_at(t), case.x
+    with torch.no_grad():
+        seen = x + case.field.attention_part(x, t) if block.sequential else x
+    dense = jacobian(lambda s, y: case.field.mlp_part(y, t), seen, batch_dims=1).dense()
+    found = lipschitz(case.field, x, t=t, ascent_steps=0).parts["F exact per token"].value
+    assert found == pytest.approx(float(torch.linalg.matrix_norm(dense, ord=2)), rel=1e-10)
+
+
+def test_layer_scale_belongs_to_the_bounds_of_attention():
+    case = vit_case(9, layer_scale=True)
+    before = lipschitz(case.field, case.x, ascent_steps=0).parts
+    with torch.no_grad():
+        case.field.blocks[0].scale1.mul_(3.0)
+    after = lipschitz(case.field, case.x, ascent_steps=0).parts
+    for name in ("G block norm", "G attention map, exact", "G ball"):
+        assert after[name].value == pytest.approx(3 * before[name].value)
+    heads = read_heads(case.field.blocks[0])
+    assert torch.allclose(
+        torch.cat(list(heads.out), 1), case.field.blocks[0].scale1[:, None] * case.field.blocks[0].attn.proj.weight
+    )
 
 
 def test_whole_field_is_bounded_and_the_block_map_is_the_tightest():
