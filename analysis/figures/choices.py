@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from odevit.errors import UserError
@@ -87,6 +88,10 @@ def bare(*axes: Axes) -> None:
 def side_legend(ax: Axes, at: float = 1.0, *, sort: bool = False) -> None:
     """The legend of `ax` right of it, `at` widths from its left side; sorted by name, or in the order drawn."""
     handles, labels = ax.get_legend_handles_labels()
-    if sort:
-        handles, labels = zip(*sorted(zip(handles, labels), key=lambda pair: pair[1]))
-    ax.legend(handles, labels, loc="upper left", bbox_to_anchor=(at, 1.0))
+    order = sorted(range(len(labels)), key=lambda i: labels[i]) if sort else range(len(labels))
+    ax.legend([handles[i] for i in order], [labels[i] for i in order], loc="upper left", bbox_to_anchor=(at, 1.0))
+
+
+def top_legend(figure: Figure, ax: Axes, columns: int = 4) -> None:
+    """The legend of `ax`, one of several panels with the same lines, above the figure."""
+    figure.legend(*ax.get_legend_handles_labels(), loc="outside upper left", ncols=columns)

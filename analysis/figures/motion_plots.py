@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from ..reports import TokenPathReport
 from . import style
-from .choices import narrow, token_kinds
+from .choices import narrow, token_kinds, top_legend
 
 COLLAPSE = {
     "mean pairwise cosine": {"mean_cosine": "$x$", "mean_cosine_centred": r"$\Pi x$"},
@@ -36,8 +36,7 @@ def token_motion(paths: TokenPathReport) -> Figure:
         ax.set(xlabel=style.TIME, ylabel=label)
         ax.set_ylim(bottom=min(0.0, ax.get_ylim()[0]))
     grid[1, 1].set(xlabel="straightness $s$", ylabel="share of tokens $\\leq s$", ylim=(0, 1))
-    handles, names = grid[0, 0].get_legend_handles_labels()
-    made.legend(handles, names, loc="outside upper left", ncols=3)
+    top_legend(made, grid[0, 0])
     return made
 
 
