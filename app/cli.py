@@ -52,6 +52,8 @@ COMMANDS = {
     "train": ("commands", "train", "train a model; --preset names it, every field of the config is a flag"),
     "eval": ("commands", "evaluate", "accuracy, calibration, NFE, MACs of a model; --sweep over solvers and steps"),
     "analyze": ("analyze_command", "analyze", "write every report on a model (npz, csv, json) and its certificate"),
+    "figures": ("figures_command", "figures", "draw every figure of a paper, and its tables, with the data behind them"),
+    "compare": ("compare_command", "compare", "two models side by side: the figures and a table of differences"),
     "release": ("release", "release", "measure a finished run on the test split, once, and write it as a model to share"),
     "inspect": ("commands", "inspect", "say what a file or folder is"),
     "convert": ("commands", "convert", "turn a foreign pickle into safetensors (--trust runs what is in it)"),

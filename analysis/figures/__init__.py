@@ -5,7 +5,7 @@ caption that we would print under it as its docstring.
 """
 
 from .bound_plots import lipschitz_over_time, lipschitz_parts
-from .drawing import Drawn, Entry, chosen, draw, needed, side_by_side, write_list
+from .drawing import Entry, draw
 from .exponent_plots import (
     exponents_by_class,
     exponents_confidence,
@@ -52,10 +52,9 @@ PAIR_FIGURES: dict[str, Entry] = {
 }
 
 __all__ = [
-    "FIGURES", "PAIR_FIGURES", "Drawn", "Entry", "block_influence", "certificate_table", "chosen", "control_points", "draw",
-    "effect_map", "effect_on_patches", "error_along", "euler_error", "exponents_by_class", "exponents_confidence",
-    "exponents_histogram", "exponents_right_wrong", "influence_on_patches", "jacobian_eigenvalues", "jasmin_bounds",
-    "lipschitz_over_time", "lipschitz_parts", "lyapunov_convergence", "lyapunov_spectrum", "match_distance", "needed",
-    "norms_over_time", "numerical_range", "paper", "save", "side_by_side", "solver_accuracy", "solver_flips", "token_growth",
-    "write_list",
+    "FIGURES", "PAIR_FIGURES", "Entry", "block_influence", "certificate_table", "control_points", "draw", "effect_map",
+    "effect_on_patches", "error_along", "euler_error", "exponents_by_class", "exponents_confidence", "exponents_histogram",
+    "exponents_right_wrong", "influence_on_patches", "jacobian_eigenvalues", "jasmin_bounds", "lipschitz_over_time",
+    "lipschitz_parts", "lyapunov_convergence", "lyapunov_spectrum", "match_distance", "norms_over_time", "numerical_range",
+    "paper", "save", "solver_accuracy", "solver_flips", "token_growth",
 ]  # fmt: skip

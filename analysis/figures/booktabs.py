@@ -73,25 +73,33 @@ class Table:
 
     def to_markdown(self) -> str:
         """The printed values under the caption."""
-        head = [c.name for c in self.columns]
         marks = ["---:" if c.numeric else "---" for c in self.columns]
-        body = [[text.replace("|", "\\|") for text in row] for row in self._printed()]
+        head, *body = ([text.replace("|", "\\|") for text in row] for row in self.cells())
         lines = ["| " + " | ".join(line) + " |" for line in (head, marks, *body)]
         return "\n".join([self.caption, "", *lines]) + "\n"
 
     def to_latex(self) -> str:
         """A tabular for \\input, with booktabs rules; everything escaped."""
-        wide = "p{0.45\\linewidth}"
-        printed = self._printed()
+        heads, *printed = self.cells()
         long = [max((len(row[i]) for row in printed), default=0) > 60 for i in range(len(self.columns))]
+        wide = f"p{{{0.6 / max(1, sum(long)):.2g}\\linewidth}}"
         kinds = "".join(wide if far else "r" if c.numeric else "l" for c, far in zip(self.columns, long))
-        lines = [[c.name for c in self.columns], *printed]
-        head, *body = (" & ".join(map(escape, line)) + r" \\" for line in lines)
+        head, *body = (" & ".join(map(escape, line)) + r" \\" for line in (heads, *printed))
         top = [rf"% {self.caption}", r"% needs \usepackage{booktabs}", rf"\begin{{tabular}}{{@{{}}{kinds}@{{}}}}", r"\toprule"]
         return "\n".join([*top, head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}", ""])
 
-    def _printed(self) -> list[list[str]]:
-        return [[_shown(cell, column) for cell, column in zip(row, self.columns)] for row in self.rows]
+    def to_text(self) -> str:
+        """Aligned columns for a terminal, under the caption."""
+        cells = self.cells()
+        widths = [max(len(row[i]) for row in cells) for i in range(len(self.columns))]
+        pads = [str.rjust if c.numeric else str.ljust for c in self.columns]
+        lines = ["  ".join(pad(text, w) for pad, text, w in zip(pads, row, widths)).rstrip() for row in cells]
+        return "\n".join([self.caption, *lines])
+
+    def cells(self) -> list[list[str]]:
+        """The heads, then the printed values of every row."""
+        printed = [[_shown(cell, column) for cell, column in zip(row, self.columns)] for row in self.rows]
+        return [[c.name for c in self.columns], *printed]
 
 
 def escape(text: str) -> str:

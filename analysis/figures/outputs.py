@@ -4,6 +4,7 @@ STEM.pdf and STEM.png are the figure, STEM.csv what it was drawn from (of large 
 STEM.json the caption, the command and where the numbers come from.
 """
 
+import csv
 import hashlib
 import inspect
 import io
@@ -135,6 +136,7 @@ def save(
                 figure.savefig(content, format=ending, dpi=dpi, metadata=TIMELESS[ending])
                 written.append(write_bytes(stem.with_name(f"{stem.name}.{ending}"), content.getvalue()))
         data = [_data(report, stem, f"-{i}" if len(drawn) > 1 else "") for i, report in enumerate(drawn)]
+        data = data or [write_bytes(stem.with_name(f"{stem.name}.csv"), _lines(figure).encode())]
         sidecar = {
             "figure": stem.name, "caption": caption, "command": command, "remark": remark(figure),
             "size_in": [round(float(x), 4) for x in figure.get_size_inches()], "data": [path.name for path in data],
@@ -144,6 +146,17 @@ def save(
         return [*written, *dict.fromkeys(data), write_bytes(stem.with_name(f"{stem.name}.json"), text.encode())]
     except OSError as error:
         raise UserError(f"{error.filename or stem}: cannot be written ({error.strerror or error})") from None
+
+
+def _lines(figure: Figure) -> str:
+    """The lines of a figure that was drawn from no report, as CSV."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["axes", "line", "x", "y"])
+    for i, ax in enumerate(figure.axes):
+        for line in ax.get_lines():
+            writer.writerows([i, line.get_label(), x, y] for x, y in np.asarray(line.get_xydata()).tolist())
+    return out.getvalue()
 
 
 def _data(report: Report, stem: Path, suffix: str) -> Path:

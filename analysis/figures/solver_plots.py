@@ -40,8 +40,9 @@ def euler_error(
     found = sorted(style.check_reports(reports, DiscretizationReport, "time"), key=lambda r: r.steps)
     made, ax = style.new_axes(ax, height=0.6)
     steps = np.array([r.steps for r in found], dtype=float)
+    images = min(np.size(r.classical) for r in found)
     for index, (name, label) in enumerate(ESTIMATES.items()):
-        values = np.stack([_at_end(r, name) for r in found], -1)
+        values = np.stack([_at_end(r, name)[:images] for r in found], -1)
         if not np.isfinite(values).any():
             continue
         if index < 2:

@@ -43,6 +43,21 @@ def _flow_bound(reports) -> str:
     return f"exp int mu dt <= {np.max(r.most):.3g}, mu(J) in [{np.min(r.expansion):.3g}, {np.max(r.expansion):.3g}]"
 
 
+def _influence(reports) -> str:
+    mean = np.mean([np.mean(r.influence, 0) for r in reports], 0)
+    own, most = np.trace(mean) / mean.sum(), max(r.influence.max() for r in reports)
+    return f"block norms |J_ij| ({reports[0].norm}): up to {most:.3g}; {own:.0%} of the mean on the diagonal"
+
+
+def _range(reports) -> str:
+    (r,) = reports
+    return f"numerical radius in [{r.radius:.3g}, {r.radius_upper:.3g}] at t = {r.t:g}, mu(J) {r.support[0]:.3g}"
+
+
+def _region(reports) -> str:
+    return f"|R(z)| of {reports[0].method}, for figures"
+
+
 def _weights(reports) -> str:
     (r,) = reports
     return f"largest |eigenvalue|: QK {abs(r.qk).max():.3g}, OV {abs(r.ov).max():.3g}"
@@ -113,7 +128,8 @@ def _effects(reports) -> str:
 
 HEADLINES: dict[str, Callable[[Sequence[Any]], str]] = {
     "certificate": _certificate, "eigenvalues": _eigenvalues, "singular_values": _singular, "lipschitz": _lipschitz,
-    "flow_bound": _flow_bound, "weight_spectra": _weights, "exponents": _exponents, "finite_time": _spectrum,
-    "lyapunov": _spectrum, "euler_error": _euler, "observed_order": _order, "solver_swap": _swap, "token_paths": _paths,
-    "lens": _lens, "attention": _attention, "effects": _effects,
+    "flow_bound": _flow_bound, "numerical_range": _range, "influence": _influence, "stability_region": _region,
+    "weight_spectra": _weights, "exponents": _exponents, "finite_time": _spectrum, "lyapunov": _spectrum,
+    "euler_error": _euler, "euler_error_x2": _euler, "euler_error_x4": _euler, "observed_order": _order,
+    "solver_swap": _swap, "token_paths": _paths, "lens": _lens, "attention": _attention, "effects": _effects,
 }  # fmt: skip

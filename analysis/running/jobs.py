@@ -11,14 +11,16 @@ from typing import Any
 import numpy as np
 
 from odevit.flow import find_method
+from odevit.trajectory import TimeGrid
 
 from ..attention_maps import attention_along
-from ..discretization import euler_error, observed_order, solver_swap
+from ..discretization import euler_error, observed_order, solver_swap, stability_region
 from ..interventions import KnockOut, effect_map
 from ..lipschitz import flow_bound, lipschitz
 from ..lyapunov import exponents_over, finite_time_exponents, lyapunov_spectrum
 from ..reports import Report
-from ..spectra import has_center_norms, jacobian_spectrum, singular_values, weight_spectra
+from ..spectra import block_influence, has_center_norms, jacobian_spectrum, numerical_range, singular_values, weight_spectra
+from ..spectra.influence import closed_block
 from ..token_paths import logit_lens, token_paths
 from ..wellposed import certificate
 from .headlines import HEADLINES
@@ -29,6 +31,8 @@ TIMES = 7  # steps of the grid at which a Jacobian is looked at, at most
 MODES = 16  # eigenvalues and singular values
 EXPONENTS = 8
 TOLERANCE = 1e-4
+ANGLES, RANGE_TOLERANCE = 16, 1e-3  # of the numerical range, which is drawn
+REFINED = (2, 4)  # times the trained steps
 
 
 @dataclass(frozen=True)
@@ -160,6 +164,29 @@ def _exponents(subject: Subject, images, labels) -> Report:
     return exponents_over(subject.model, images, labels, batch_size=len(images), seed=subject.seed)
 
 
+def _influence(subject: Subject, images, k: int) -> Report:
+    f, x, t = _state(subject, images, k)
+    return block_influence(f, x, t, "frobenius", batch_dims=1, seed=subject.seed)
+
+
+def _range(subject: Subject, images, labels) -> Report:
+    times = times_of(subject)
+    f, x, t = _state(subject, images, times[len(times) // 2])
+    return numerical_range(f, x[0], t, ANGLES, tolerance=RANGE_TOLERANCE, seed=subject.seed)
+
+
+def _refined(factor: int) -> Callable[..., Report]:
+    """The Euler error of `factor` times the trained steps."""
+
+    def compute(subject: Subject, images, labels) -> Report:
+        model = subject.model
+        grid = TimeGrid(model.grid.t0, model.grid.t1, factor * model.grid.steps)
+        solved = subject.trajectory(images, grid)
+        return euler_error(model.field, solved, model=model, refine=8, batch_dims=1, seed=subject.seed)
+
+    return compute
+
+
 def _not_euler(subject: Subject) -> str:
     method = subject.model.solver.method
     return "" if method == "euler" else f"belongs to Euler steps, and this model is solved by {method}"
@@ -170,6 +197,18 @@ def _no_step(subject: Subject) -> str:
         return "a discrete net has no step to halve"
     adaptive = find_method(subject.model.solver.method).kind == "adaptive"
     return f"{subject.model.solver.method} chooses its own steps" if adaptive else ""
+
+
+def _no_closed_form(subject: Subject) -> str:
+    field = subject.model.field
+    if all(closed_block(field, t) is not None for t in (subject.model.grid.t0, *field.breaks)):
+        return ""
+    return "block norms of J are cheap only for parallel dot-product blocks behind a linear norm"
+
+
+def _no_factor(subject: Subject) -> str:
+    method = subject.model.solver.method
+    return "" if find_method(method).tableau is not None else f"{method} is a splitting, which has no factor of one eigenvalue"
 
 
 def _certificate(subject: Subject, images, labels) -> Report:
@@ -189,12 +228,22 @@ JOBS: dict[str, Job] = {
         Job("singular_values", f"1: {MODES}, {TOLERANCE}", _singular, images=2, times=True),
         Job("lipschitz", "1", _lipschitz, images=2, times=True),
         Job("flow_bound", "1", _flow_bound, images=2),
+        Job("numerical_range", f"1: {ANGLES}, {RANGE_TOLERANCE}", _range, images=1),
+        Job("influence", "1", _influence, unless=_no_closed_form, images=2, times=True),
+        Job(
+            "stability_region", "1", lambda subject, images, labels: stability_region(subject.model.solver.method),
+            unless=_no_factor, images=1,
+        ),
         Job("weight_spectra", "1", lambda subject, images, labels: weight_spectra(subject.model.field), images=1),
         Job("exponents", "1", _exponents, images=None, chunk=8),
         Job("finite_time", f"1: {EXPONENTS}, {TOLERANCE}", _finite_time),
         Job("lyapunov", f"1: {EXPONENTS}", _spectrum),
         Job("euler_error", "1", _euler, unless=_not_euler),
         Job("observed_order", "1", _order, unless=_no_step),
+        *(
+            Job(f"euler_error_x{n}", "1", _refined(n), unless=lambda who: _not_euler(who) or _no_step(who), images=2)
+            for n in REFINED
+        ),
         Job("solver_swap", "1", _swap, images=None),
         Job("token_paths", "1", _along(token_paths), images=64),
         Job("lens", "1", _along(logit_lens), images=None, chunk=32),

@@ -16,7 +16,7 @@ from odevit.checkpoint import load_model, model_hash
 from odevit.checkpoint.diagnosis import safetensors_header
 from odevit.data import ImageSet
 from odevit.errors import UserError
-from odevit.trajectory import Trajectory
+from odevit.trajectory import TimeGrid, Trajectory
 
 from ..operators import as_float64, check_finite, explicit_attention
 from ..reports import Report
@@ -53,10 +53,10 @@ class Subject:
         """Twelve hex digits of the identity and the settings of a report."""
         return hashlib.sha256(json.dumps([self.identity, settings]).encode()).hexdigest()[:12]
 
-    def trajectory(self, images: Tensor) -> Trajectory:
-        """The model's own solve of some of the images, every step saved."""
+    def trajectory(self, images: Tensor, grid: TimeGrid | None = None) -> Trajectory:
+        """The model's own solve of some of the images, every step saved; on another grid where one is given."""
         with torch.no_grad(), explicit_attention():
-            solved = self.model.trajectory(images)
+            solved = self.model.trajectory(images, grid)
         check_finite("trajectory", solved.x)
         return solved
 
