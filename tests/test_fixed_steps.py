@@ -103,6 +103,12 @@ def test_interpolated_states_are_marked_and_cost_two_calls_a_step():
     assert dense.nfe == 12
 
 
+def test_every_step_is_taken_wherever_the_last_saved_time_lies():
+    counting = Counting(forced)
+    solved = integrate(counting, doubles(0.5), TimeGrid(0.0, 1.0, 8, save=[0.25, 0.5]), "rk4")
+    assert solved.nfe == counting.calls == 32 and len(solved.x) == 2
+
+
 def test_interpolation_is_exact_for_cubics():
     def field(t, x):
         return (3 * t * t - 4 * t + 1) + 0 * x
@@ -150,11 +156,12 @@ def test_segments_evaluate_once_more_and_keep_one_state_each():
     made = problems.random_case(7, tokens=6, dim=8)
     kept = {}
     for segments in (0, 3):
-        counting, held = Counting(made.field), []
+        times: list[float] = []
+        counting, held = Counting(lambda t, x, times=times: times.append(round(float(t) * 12)) or made.field(t, x)), []
         with torch.autograd.graph.saved_tensors_hooks(lambda t, held=held: held.append(t.numel()) or t, lambda t: t):
             solved = integrate(counting, made.x.clone().requires_grad_(), TimeGrid(0.0, 1.0, 12, 1), "euler", segments=segments)
         assert solved.nfe == counting.calls == 12
         solved.x[-1].sum().backward()
-        assert counting.calls == (24 if segments else 12)
+        assert times == list(range(12)) + ([8, 9, 10, 11, 4, 5, 6, 7, 0, 1, 2, 3] if segments else [])
         kept[segments] = sum(held)
     assert kept[3] <= 4 * made.x.numel() < kept[0] / 10
