@@ -44,8 +44,8 @@ class Trainer:
         config: the run.
         data: splits "train" and "val"; loaded from config.data unless given. No other split is looked at.
         model: built from config.model unless given.
-        objective: module (images, targets, grid) -> loss terms around `model`, with `needs_states`; cross-entropy with
-            penalties unless given.
+        objective: module (images, targets, grid, ids, epoch) -> loss terms around `model`, with `needs_states` and `facts`;
+            cross-entropy with penalties unless given.
 
     After `fit`, `config.out` is a model folder (config.json, model.safetensors of the best epoch on validation, README.md) with
     log.csv and state.pt beside it. Nothing is written before `fit`.
@@ -178,7 +178,7 @@ class Trainer:
             self._step(order[p.batch * size : (p.batch + 1) * size])
             p.batch += 1
             loss, acc, nfe = (p.sums[name] / p.sums["n"] for name in ("loss", "correct", "nfe"))
-            bar.set_postfix(loss=f"{loss:.3f}", acc=f"{acc:.3f}", nfe=f"{nfe:.3g}", refresh=False)
+            bar.set_postfix({"loss": f"{loss:.3f}", "acc": f"{acc:.3f}", "nfe": f"{nfe:.3g}"}, refresh=False)
             bar.update()
             if self.processes.any(self.interrupted):
                 p.sums = self._total(p.sums) | {"seconds": earlier + time.perf_counter() - started}
@@ -222,7 +222,7 @@ class Trainer:
         pixels, labels = train.images[ids].to(self.device), train.labels[ids].to(self.device)
         images, targets = self.augment(pixels, labels, ids.to(self.device), self.progress.epoch)
         try:
-            terms = self.forward(images, targets, grid)
+            terms = self.forward(images, targets, grid, ids, self.progress.epoch)
         except NonFiniteError:  # an adaptive method gave up
             raise self._broken("state", nonfinite_cause(self.model, images, grid)) from None
         values = {name: float(value.detach()) for name, value in terms.items()}
@@ -263,7 +263,7 @@ class Trainer:
         if self.rank:
             return
         if better:
-            facts = records.facts(c, val, p.epoch, records.hardware(self.device, self.processes.world))
+            facts = records.facts(c, val, p.epoch, records.hardware(self.device, self.processes.world)) | self.objective.facts
             save_model(self.averaged, c.out, card=records.card(self.averaged, c, facts), extra=facts)
         write_atomically(c.out / "log.csv", csv_text(p.history).encode())
         self._save_state()
