@@ -12,7 +12,7 @@ from odevit.errors import UserError
 
 from ..reports import AttentionReport
 from . import style
-from .choices import bare, check_index, layout_of, narrow, spread, time_index
+from .choices import bare, check_index, layer_times, layout_of, narrow, spread, time_index
 
 
 class Row(NamedTuple):
@@ -88,19 +88,18 @@ def teacher_student_attention(
     """Attention of CLS in teacher and student.
 
     Mean over heads of the share of CLS's attention that goes to each patch: layers of the teacher above, the student below at
-    the saved time nearest to the control time of that layer. Each row has its own scale.
+    the saved time nearest to the control time at which that layer begins. Each row has its own scale.
 
     Args:
         student, teacher: AttentionReports of the same images.
-        control_times: of the teacher's maps; their own times unless given.
+        control_times: t_1 .. t_L, one for each layer of the teacher; spread evenly unless given.
         image: which.   picture: the image itself, (rows, columns), (rows, columns, 3) or (channels, rows, columns).
     """
     below, above = _checked(student, image), _checked(teacher, image)
     if student.cls_maps.shape[1] != teacher.cls_maps.shape[1]:
         raise UserError(f"teacher: {teacher.cls_maps.shape[1]} images, the student has {student.cls_maps.shape[1]}")
-    times = np.asarray(teacher.time if control_times is None else control_times, dtype=float)
-    if times.shape != teacher.time.shape:
-        raise UserError(f"control_times: {times.size} times for {teacher.time.size} attention maps of the teacher")
+    span = (float(student.time[0]), float(max(student.time[-1], student.rollout_time[-1])))
+    times = layer_times(control_times, len(teacher.time), span)
     layers = spread(len(teacher.time), 4 if narrow() else 6)
     nearest = [int(np.abs(student.time - times[l]).argmin()) for l in layers]
     return strip([

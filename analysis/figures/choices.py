@@ -68,6 +68,28 @@ def classes_of(images: int, lens: LensReport | None, labels: Sequence[int] | np.
     return found[:images].astype(int)
 
 
+def layer_times(times: Sequence[float] | None, layers: int, span: tuple[float, float]) -> np.ndarray:
+    """Times (L + 1,) at which a student shall be at h_0 .. h_L: its start, then the control times t_1 .. t_L.
+
+    Args:
+        times: t_1 .. t_L; spread evenly unless given.   layers: L.   span: (start, end) of the student.
+
+    Raises UserError for another number of times, or times outside the student's.
+
+    >>> layer_times(None, 2, (0.0, 6.0)).tolist(), layer_times((1.0, 6.0), 2, (0.0, 6.0)).tolist()
+    ([0.0, 3.0, 6.0], [0.0, 1.0, 6.0])
+    """
+    if times is None:
+        return np.linspace(*span, layers + 1)
+    found = np.array([span[0], *times], dtype=float)
+    if len(found) != layers + 1:
+        raise UserError(f"control_times: {len(found) - 1} times for the {layers} layers of the teacher")
+    slack = 1e-9 * abs(span[1] - span[0])
+    if not ((found >= min(span) - slack) & (found <= max(span) + slack)).all():
+        raise UserError(f"control_times: {found.min():g} to {found.max():g}, outside the student's {span[0]:g} to {span[1]:g}")
+    return found
+
+
 def class_name(index: int, names: Sequence[str] = ()) -> str:
     """Name of a class, or "class 3" where it has none."""
     return names[index] if index < len(names) else f"class {index}"

@@ -14,7 +14,7 @@ from odevit.errors import UserError
 
 from ..reports import LensReport, TokenPathReport
 from . import style
-from .choices import check_index, class_name, classes_of, side_legend
+from .choices import check_index, class_name, classes_of, layer_times, side_legend
 
 LEGEND_LIMIT = 20  # classes above which a legend is longer than the figure is high
 
@@ -78,7 +78,7 @@ def teacher_student_trajectory(
 
     Args:
         student, teacher: TokenPathReports of the same images on the same axes (`basis` of token_paths).
-        control_times: time of each saved layer of the teacher; its own layer times unless given.
+        control_times: t_1 .. t_L, one for each layer of the teacher; spread evenly unless given.
         images: which are drawn (those that exist).   ax: axes to draw on.
     """
     return _pair(student, teacher, control_times, images, ax, 2)
@@ -100,7 +100,7 @@ def teacher_student_trajectory_3d(
 
     Args:
         student, teacher: TokenPathReports of the same images on the same axes (`basis` of token_paths), 3 components or more.
-        control_times: time of each saved layer of the teacher; its own layer times unless given.
+        control_times: t_1 .. t_L, one for each layer of the teacher; spread evenly unless given.
         images: which are drawn (those that exist).   ax: 3-D axes to draw on.
     """
     return _pair(student, teacher, control_times, images, ax, 3)
@@ -138,7 +138,8 @@ def _pair(student, teacher, control_times, images, ax, components: int) -> Figur
         raise UserError("teacher: it lies on other principal axes than the student; give both the same `basis`")
     if x.shape[1] != h.shape[1]:
         raise UserError(f"teacher: {h.shape[1]} images, the student has {x.shape[1]}")
-    at = _student_at(student.time, x, _control_times(student, teacher, control_times))
+    span = (float(student.time[0]), float(student.time[-1]))
+    at = _student_at(student.time, x, layer_times(control_times, len(h) - 1, span))
     for order, i in enumerate(i for i in images if 0 <= i < x.shape[1]):
         for pair in np.stack([at[:, i], h[:, i]], 1):
             ax.plot(*pair.T, "-", color="0.6", linewidth=0.5, label="_pair")
@@ -183,16 +184,6 @@ def label_axes(ax: Axes, paths: TokenPathReport, components: int = 2) -> None:
         ax.set_aspect("equal", adjustable="datalim")
     else:
         ax.set_box_aspect(None, zoom=0.86)  # type: ignore[call-arg]  # labels of 3-D axes reach outside their box
-
-
-def _control_times(student, teacher, control_times) -> np.ndarray:
-    times = np.asarray(teacher.time if control_times is None else control_times, dtype=float)
-    if times.shape != teacher.time.shape:
-        raise UserError(f"control_times: {times.size} times for {teacher.time.size} saved layers of the teacher")
-    low, high = student.time.min(), student.time.max()
-    if not ((times >= low - 1e-9) & (times <= high + 1e-9)).all():
-        raise UserError(f"control_times: {times.min():g} to {times.max():g} is not within the student's {low:g} to {high:g}")
-    return times
 
 
 def _student_at(time: np.ndarray, x: np.ndarray, wanted: np.ndarray) -> np.ndarray:

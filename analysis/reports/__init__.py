@@ -4,6 +4,7 @@ from .base import FORMAT, Provenance, Report
 from .bounds import FlowBoundReport, LipschitzReport
 from .effects import EffectMapReport, InterventionReport
 from .exponents import ExponentsOverReport, LyapunovReport
+from .histories import HistoryReport
 from .paths import AttentionReport, LensReport, MatchReport, PlaneReport, TokenPathReport
 from .spectral import InfluenceReport, RangeReport, SpectrumReport, ValueReport, WeightSpectraReport
 from .stepping import DiscretizationReport, OrderReport, RegionReport, SplittingReport, StabilityReport, SwapReport
@@ -11,7 +12,8 @@ from .verdicts import CertificateReport, Verdict
 
 __all__ = [
     "AttentionReport", "CertificateReport", "DiscretizationReport", "EffectMapReport", "ExponentsOverReport",
-    "FlowBoundReport", "FORMAT", "InfluenceReport", "InterventionReport", "LensReport", "LipschitzReport", "LyapunovReport",
-    "MatchReport", "OrderReport", "PlaneReport", "Provenance", "RangeReport", "RegionReport", "Report", "SpectrumReport",
-    "SplittingReport", "StabilityReport", "SwapReport", "TokenPathReport", "ValueReport", "Verdict", "WeightSpectraReport",
+    "FlowBoundReport", "FORMAT", "HistoryReport", "InfluenceReport", "InterventionReport", "LensReport", "LipschitzReport",
+    "LyapunovReport", "MatchReport", "OrderReport", "PlaneReport", "Provenance", "RangeReport", "RegionReport", "Report",
+    "SpectrumReport", "SplittingReport", "StabilityReport", "SwapReport", "TokenPathReport", "ValueReport", "Verdict",
+    "WeightSpectraReport",
 ]  # fmt: skip
