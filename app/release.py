@@ -57,7 +57,8 @@ def solver_lines(rows: list[dict], steps: int) -> str:
 
 def named(row: dict) -> str:
     """A row's solver in words, such as 'euler, 3 steps'."""
-    return row["method"] + ("" if row["steps"] is None else f", {row['steps']} steps")
+    steps = row["steps"]
+    return row["method"] + ("" if steps is None else f", {steps} step{'s' if steps > 1 else ''}")
 
 
 def rows_of_card(found: dict[str, Any], seed: int) -> dict[str, dict]:

@@ -37,7 +37,7 @@ def model_card(
         "Commit": commit, "Hardware": hardware,
     }  # fmt: skip
     parts = [
-        f"{front}\n# {name}\n",
+        f"{front}\n# {name}",
         _summary(kind, facts, parameters),
         "\n".join(f"- {key}: {value or 'not recorded'}" for key, value in made.items()),
         "## Results\n\n" + _table(results or {}),
