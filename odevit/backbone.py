@@ -50,8 +50,7 @@ class Backbone(nn.Module):
             raise UserError(f"images: expected normalised floats, got {images.dtype}; model.preprocess makes them")
         if weights in (torch.float16, torch.bfloat16):
             raise UserError(f"weights: {weights} is too coarse for a solver; keep float32 and use compute_in({weights})")
-        x0 = self.tokenizer(images.to(weights))
-        return x0.float() if x0.dtype in (torch.float16, torch.bfloat16) else x0
+        return self.tokenizer(images.to(weights))
 
     def trajectory(
         self, images: Tensor, grid: TimeGrid | None = None, *, method: str | None = None, segments: int = 0
