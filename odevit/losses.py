@@ -30,6 +30,43 @@ def curvature(trajectory: Trajectory) -> Tensor:
     return torch.stack(bends).sum() / h**2
 
 
+def trajectory_matching(student: Tensor, teacher: Tensor) -> Tensor:
+    """Mean over control points k of |x_k - y_k|^2 / |y_k|^2, a scalar; 0 = the teacher's states, 1 = no better than zero.
+
+    The squared norms are means over images, tokens and channels at their control point, so that neither the size of the batch
+    nor the growth of a ViT's states over depth changes the weight of an image or of a layer.
+
+    Args:
+        student: states x, (K, B, N, D).
+        teacher: states y, of the same shape; no gradient is needed.
+    """
+    scale = teacher.square().mean(dim=(1, 2, 3)).clamp_min(torch.finfo(teacher.dtype).tiny)  # (K,)
+    return ((student - teacher).square().mean(dim=(1, 2, 3)) / scale).mean()
+
+
+def attention_matching(student: Tensor, teacher: Tensor) -> Tensor:
+    """Mean over layers, images and heads of sum_j |p_j - q_j|, a scalar in [0, 2]; 0 where both look at the same patches.
+
+    Args:
+        student: attention p of a query on the patches, rows that sum to 1, (K, B, H, P).
+        teacher: the same of the teacher, q; where its number of heads differs, the means over heads are compared.
+    """
+    if student.shape[2] != teacher.shape[2]:
+        student, teacher = student.mean(2, keepdim=True), teacher.mean(2, keepdim=True)
+    return (student - teacher).abs().sum(-1).mean()
+
+
+def logit_distillation(student: Tensor, teacher: Tensor, temperature: float = 1.0) -> Tensor:
+    """tau^2 KL(softmax(teacher / tau) || softmax(student / tau)), mean over images, in nats (Hinton et al. 2015, 1503.02531).
+
+    Args:
+        student, teacher: logits (B, C).
+        temperature: tau; the factor tau^2 keeps the size of the gradient.
+    """
+    p, q = (teacher / temperature).log_softmax(-1), (student / temperature).log_softmax(-1)
+    return F.kl_div(q, p, reduction="batchmean", log_target=True) * temperature**2
+
+
 def jasmin(attention: Tensor, k: int = 0) -> Tensor:
     """JaSMin (Yudin et al. 2025, 2507.07814): a scalar that bounds how fast the softmax reacts.
 

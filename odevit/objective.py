@@ -1,6 +1,7 @@
 """What a training step minimises: cross-entropy plus penalties on the trajectory, as one module (so that DDP can wrap it)."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +12,7 @@ from .config import LossConfig
 from .errors import UserError
 from .field import VectorField
 from .flow import find_method, integrate
-from .trajectory import TimeGrid
+from .trajectory import TimeGrid, Trajectory
 
 
 class Objective(nn.Module):
@@ -19,6 +20,7 @@ class Objective(nn.Module):
 
     Attributes:
         needs_states: True where a term needs every step of the trajectory, not only its end.
+        facts: what config.json is to say of the run beside its config.
     """
 
     def __init__(self, model: Backbone, config: LossConfig, segments: int = 0):
@@ -27,33 +29,51 @@ class Objective(nn.Module):
             never = f"which {model.solver.method} never calls"
             raise UserError(f"loss.jasmin: watches the whole field, {never}; use 0 or another method")
         self.model, self.config, self.segments = model, config, segments
+        self.facts: dict[str, Any] = {}
 
     @property
     def needs_states(self) -> bool:
         """Whether the trajectory must keep every step."""
         return bool(self.config.curvature)
 
-    def forward(self, images: Tensor, targets: Tensor, grid: TimeGrid) -> dict[str, Tensor]:
-        """Means over the batch: loss, ce, curvature, jasmin; nfe; and correct, the number of right answers."""
+    def forward(
+        self, images: Tensor, targets: Tensor, grid: TimeGrid, ids: Tensor | None = None, epoch: int = 0
+    ) -> dict[str, Tensor]:
+        """Means over the batch: loss, ce, curvature, jasmin; nfe; and correct, the number of right answers.
+
+        Args:
+            ids, epoch: of the images in their set, and the number of finished epochs; here neither changes anything.
+        """
+        solved, terms = self.solve(images, grid)
+        logits = self.model.readout(solved.x.unbind()[-1])
+        terms = {"ce": losses.cross_entropy(logits, targets, self.config.label_smoothing)} | terms
+        return summed(terms, {"ce": 1.0, **self.weights}, logits, targets, solved.nfe)
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """Weights of the penalties."""
+        return {"curvature": self.config.curvature, "jasmin": self.config.jasmin}
+
+    def solve(self, images: Tensor, grid: TimeGrid) -> tuple[Trajectory, dict[str, Tensor]]:
+        """The trajectory of the images, and the penalties on it that have a weight."""
         watched = Watched(self.model.field, self.config, grid) if self.config.jasmin else None
         solver = self.model.solver
         solved = integrate(
             watched or self.model.field, self.model.initial_state(images), grid, solver.method,
             rtol=solver.rtol, atol=solver.atol, segments=self.segments,
         )  # fmt: skip
-        logits = self.model.readout(solved.x.unbind()[-1])
-        terms = {"ce": losses.cross_entropy(logits, targets, self.config.label_smoothing)}
-        if self.config.curvature:
-            terms["curvature"] = losses.curvature(solved)
-        if watched is not None:
-            terms["jasmin"] = watched.mean()
-        loss = terms["ce"]
-        for name in ("curvature", "jasmin"):
-            if name in terms:
-                loss = loss + getattr(self.config, name) * terms[name]
-        labels = targets if targets.ndim == 1 else targets.argmax(1)
-        correct = (logits.argmax(1) == labels).sum()
-        return {"loss": loss, **terms, "correct": correct, "nfe": torch.tensor(float(solved.nfe))}
+        terms = {"curvature": losses.curvature(solved)} if self.config.curvature else {}
+        return solved, terms | ({"jasmin": watched.mean()} if watched is not None else {})
+
+
+def summed(
+    terms: dict[str, Tensor], weights: dict[str, float], logits: Tensor, targets: Tensor, nfe: int
+) -> dict[str, Tensor]:
+    """The terms with their weighted sum as `loss`, the number of right answers as `correct`, and the NFE."""
+    loss = sum(weights[name] * term for name, term in terms.items() if weights[name])
+    labels = targets if targets.ndim == 1 else targets.argmax(1)
+    correct = (logits.argmax(1) == labels).sum()
+    return {"loss": loss, **terms, "correct": correct, "nfe": torch.tensor(float(nfe))}  # type: ignore[dict-item]
 
 
 class Watched:

@@ -22,7 +22,7 @@ def moving_average(decay: float):
 
     def update(averaged, current, n):
         d = min(decay, (1 + float(n)) / (10 + float(n)))
-        return averaged * d + current * (1 - d)
+        return averaged + (1 - d) * (current - averaged)  # this way a weight that stands still is averaged exactly
 
     return update
 

@@ -37,7 +37,7 @@ def generator(seed: int, epoch: int, stream: int) -> torch.Generator:
 
 def check_same_run(saved: dict[str, Any], config: TrainConfig, path) -> None:
     """Raise UserError, naming the first field, where the run saved at `path` would end elsewhere than that of `config`."""
-    before = _leaves(to_dict(from_dict(TrainConfig, saved, f"{path}: run")))  # fields that are newer get their defaults
+    before = _leaves(to_dict(from_dict(type(config), saved, f"{path}: run")))  # fields that are newer get their defaults
     now = _leaves(to_dict(config))
     for name in {**now, **before}:
         if name not in FREE and before.get(name) != now.get(name):

@@ -13,9 +13,11 @@ import torch
 
 from .backbone import Backbone
 from .checkpoint import model_card
-from .config import TrainConfig, ViTConfig, preset, to_dict
+from .config import DistillConfig, TrainConfig, ViTConfig, preset, to_dict
+from .config.distilling import FREE_OF_TEACHER
 from .evaluate import Scores, macs, parameters, trained_nfe
 
+TERMS = ("trajectory", "attention", "logits", "curvature", "jasmin")
 HOW = ("preset", "resume", "force")  # fields that say how a run is started, not what it is
 
 
@@ -25,6 +27,8 @@ def command(config: TrainConfig) -> str:
     >>> command(TrainConfig(seed=3, threads=2))
     'odevit train --preset odevit_tiny_conv_32 --model.stem patch --seed 3 --threads 2'
     """
+    if isinstance(config, DistillConfig):
+        return _distilling(config)
     name = config.preset
     model, solver = preset(name)
     if type(model) is not type(config.model):  # a config made in a script, whose preset says nothing of its model
@@ -32,6 +36,16 @@ def command(config: TrainConfig) -> str:
         model, solver = preset(name)
     default = TrainConfig(preset=name, model=model, solver=solver)  # type: ignore[arg-type]
     return shlex.join(["odevit", "train", "--preset", name, *_flags(config, default, "")])
+
+
+def _distilling(config: DistillConfig) -> str:
+    """The same of a distillation; the student's own fields are all named, because their defaults depend on the teacher."""
+    own = {f"model.{name}": getattr(config.model, name) for name in FREE_OF_TEACHER}
+    own |= {f"solver.{name}": value for name, value in to_dict(config.solver).items() if name != "horizon"}
+    named = [f"--{name.replace('_', '-')} {value}" for name, value in own.items() if name != "model.bias"]
+    named.append("--model.bias" if config.model.bias else "--model.no-bias")
+    default = DistillConfig(model=config.model, solver=config.solver)
+    return " ".join([shlex.join(["odevit", "distill", *_flags(config, default, "")]), *named])
 
 
 def _flags(config, default, prefix: str) -> Iterator[str]:
@@ -91,8 +105,8 @@ def card(
     kind = "vit" if isinstance(model.config, ViTConfig) else "odevit"
     return model_card(
         name=config.out.name, facts={"kind": kind, **dict(zip(("model", "solver", "data"), described))},
-        parameters=parameters(model), losses=" + ".join(terms), results=results, command=known["command"],
-        commit=known["commit"], hardware=known["hardware"],
+        parameters=parameters(model), losses=known.get("losses") or " + ".join(terms), results=results,
+        command=known["command"], commit=known["commit"], hardware=known["hardware"],
         limits=[
             f"The best of {optim.epochs} epochs on validation, which is therefore a little optimistic; see log.csv.", *limits
         ],
@@ -112,7 +126,7 @@ def duration(seconds: float) -> str:
 
 def epoch_line(row: dict[str, float], epochs: int, best: float) -> str:
     """One line on an epoch, for people; `row` is its line in log.csv."""
-    terms = "".join(f"  {name} {row[name]:.3g}" for name in ("curvature", "jasmin") if name in row)
+    terms = "".join(f"  {name} {row[name]:.3g}" for name in TERMS if name in row)
     left = duration((epochs - row["epoch"]) * row["seconds"])
     return (
         f"epoch {row['epoch']}/{epochs}  loss {row['loss']:.4f}{terms}  acc {row['accuracy']:.4f}  "
