@@ -90,7 +90,7 @@ def test_layer_scale_belongs_to_the_bounds_of_attention():
 
 def test_whole_field_is_bounded_and_the_block_map_is_the_tightest():
     ratios: dict[str, list[float]] = {"local": [], "upper": [], "F + G": []}
-    for case in (random_case(seed) for seed in range(100, 140)):
+    for case in (random_case(seed) for seed in range(100, 120)):
         report, true = lipschitz(case.field, case.x, ascent_steps=0), float(true_norms(case, case.x)[0])
         parts = {name: part.value for name, part in report.parts.items()}
         assert true <= parts["J block influence"] * SLACK

@@ -12,7 +12,7 @@ from analysis.lipschitz.mlp_bounds import SLOPES, Slope, centred_bound, centred_
 from analysis.operators import jacobian
 from odevit.field import Mlp
 
-FIELDS, DENSE = 200, 30  # the exact norm of the tokens is checked against the dense one on the first DENSE fields
+FIELDS, DENSE = 200, 15  # the exact norm of the tokens is checked against the dense one on the first DENSE fields
 
 
 def one_neuron(activation: str, z: float) -> float:
