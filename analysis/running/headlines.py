@@ -105,6 +105,12 @@ def _paths(reports) -> str:
     return f"means: length {np.mean(r.length):.3g}, straightness {straight:.2f}, clusters at T {clusters:.1f}"
 
 
+def _straight(reports) -> str:
+    (r,) = reports
+    share = r.variances[:2].sum() / (r.variances.sum() or 1.0)
+    return f"{share:.0%} of the variance of CLS on two axes; straightness {np.nanmean(r.straightness):.2f} (mean)"
+
+
 def _lens(reports) -> str:
     (r,) = reports
     resolved = f"{int(r.decision_resolved.sum())} of {len(r.decision_time)} resolved by the grid"
@@ -126,10 +132,24 @@ def _effects(reports) -> str:
     return f"{r.change}: strongest at t = {r.time[t]:.3g}, token {r.regions[region]} (KL {mean.max():.2g} nats)"
 
 
+def _plane(reports) -> str:
+    (r,) = reports
+    return f"CLS, others held at t = {r.held_at:.3g}; {np.median(r.off_plane):.0%} of |dx/dt| points out of the plane (median)"
+
+
+def _change(reports) -> str:
+    (r,) = reports
+    grown = np.median(r.distance[-1] / np.where(r.size > 0, r.size, np.nan))
+    flips = f"{int(r.flipped.sum())} of {len(r.flipped)} flipped"
+    return f"{r.change} at t = {r.t:.3g}: {flips}, distance x {grown:.2g} at T (median)"
+
+
 HEADLINES: dict[str, Callable[[Sequence[Any]], str]] = {
     "certificate": _certificate, "eigenvalues": _eigenvalues, "singular_values": _singular, "lipschitz": _lipschitz,
     "flow_bound": _flow_bound, "numerical_range": _range, "influence": _influence, "stability_region": _region,
     "weight_spectra": _weights, "exponents": _exponents, "finite_time": _spectrum, "lyapunov": _spectrum,
     "euler_error": _euler, "euler_error_x2": _euler, "euler_error_x4": _euler, "observed_order": _order,
     "solver_swap": _swap, "token_paths": _paths, "lens": _lens, "attention": _attention, "effects": _effects,
+    "cls_paths": _straight, "cls_plane": _plane, "intervention_cls": _change, "intervention_registers": _change,
+    "intervention_random": _change, "intervention_sensitive": _change,
 }  # fmt: skip

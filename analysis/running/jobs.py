@@ -25,6 +25,7 @@ from ..token_paths import logit_lens, token_paths
 from ..wellposed import certificate
 from .headlines import HEADLINES
 from .subject import Subject
+from .token_reports import CHANGES, change, cls_paths, cls_plane
 
 FEW = 4  # images of the reports that cost much
 TIMES = 7  # steps of the grid at which a Jacobian is looked at, at most
@@ -249,5 +250,8 @@ JOBS: dict[str, Job] = {
         Job("lens", "1", _along(logit_lens), images=None, chunk=32),
         Job("attention", "1", _along(attention_along), images=64, chunk=8),
         Job("effects", "1", _effects, chunk=1),
+        Job("cls_paths", "1", cls_paths, images=64),
+        Job("cls_plane", "1", cls_plane, images=1),
+        *(Job(f"intervention_{name}", "1", change(name), unless=unless, images=16) for name, (*_, unless) in CHANGES.items()),
     )
 }
