@@ -12,6 +12,7 @@ from odevit.errors import UserError
 from ..reports import CertificateReport, FlowBoundReport, RangeReport, RegionReport, SpectrumReport
 from . import style
 
+FAR = 8.0  # times the usual modulus, from where an eigenvalue is left beyond the axes
 FLATTEST = 0.4  # height over width of a picture of the plane, and the other way round
 REACH = 6.0  # a stability region this many times larger than the eigenvalues is cut, so that they can be seen
 
@@ -39,8 +40,10 @@ def jacobian_eigenvalues(
     if h is None:
         h = float(np.diff(spectra.grid_time[:2])[0]) if isinstance(spectra, CertificateReport) else 1.0
     everything, outline = np.concatenate(found), None if region is None else _outline(region, h)
-    made, ax = _plane(ax, _limits(everything, outline))
+    limits = _limits(_near(everything, outline), outline)
+    made, ax = _plane(ax, limits)
     style.note_gaps(made, everything, "eigenvalues")
+    _say_beyond(made, everything, limits)
     if region is not None:
         _shade(ax, region, h)
     shades = matplotlib.colormaps[style.sequential](np.linspace(0.0, 0.95, len(times)))
@@ -80,6 +83,24 @@ def _outline(region: RegionReport, h: float) -> np.ndarray:
         raise UserError(f"h: {h} must be a positive step size")
     inside = region.modulus <= 1
     return (region.re[None, :] + 1j * region.im[:, None])[inside] / h
+
+
+def _near(points: np.ndarray, outline: np.ndarray | None) -> np.ndarray:
+    """The points within FAR times the usual modulus, or the region's; those beyond would leave the others too small to see."""
+    size = np.abs(points[np.isfinite(points)])
+    usual = float(np.median(size)) if size.size else 0.0
+    if outline is not None and outline.size:
+        usual = max(usual, float(np.abs(outline).max()) / 2)
+    return points[np.abs(points) <= FAR * usual] if usual else points
+
+
+def _say_beyond(made: Figure, points: np.ndarray, limits: tuple[float, float, float, float]) -> None:
+    """Say how many points lie beyond the axes, and how far."""
+    left, right, bottom, top = limits
+    beyond = points[(points.real < left) | (points.real > right) | (points.imag < bottom) | (points.imag > top)]
+    if beyond.size:
+        largest = np.abs(beyond).max()
+        style.note(made, f"{beyond.size} of {points.size} eigenvalues beyond the axes, modulus up to {largest:.3g}")
 
 
 def _limits(points: np.ndarray, outline: np.ndarray | None = None) -> tuple[float, float, float, float]:
