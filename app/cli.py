@@ -50,7 +50,7 @@ def _fail(message: str, code: int = 2) -> int:
 COMMANDS = {
     "demo": ("commands", "demo", "train an ODE-ViT on handwritten digits in a minute and look inside it"),
     "train": ("commands", "train", "train a model; --preset names it, every field of the config is a flag"),
-    "distill": ("distill_command", "distill", "train an ODE-ViT after a discrete ViT; --teacher names a folder, file or cached model"),
+    "distill": ("distill_command", "distill", "train an ODE-ViT after a discrete ViT; --teacher names its folder or file"),
     "eval": ("commands", "evaluate", "accuracy, calibration, NFE, MACs of a model; --sweep over solvers and steps"),
     "analyze": ("analyze_command", "analyze", "write every report on a model (npz, csv, json) and its certificate"),
     "figures": ("figures_command", "figures", "draw every figure of a paper, and its tables, with the data behind them"),

@@ -11,7 +11,7 @@ from .architecture import (
     StemKind,
     ViTConfig,
 )
-from .distilling import DistillConfig, MatchConfig
+from .distilling import DistillConfig, MatchConfig, read_run
 from .presets import PRESETS, list_models, preset
 from .reading import from_dict, nearest, one_of, to_dict
 from .training import DataConfig, LossConfig, OptimConfig, TrainConfig
@@ -19,5 +19,5 @@ from .training import DataConfig, LossConfig, OptimConfig, TrainConfig
 __all__ = [
     "PRESETS", "AttentionKind", "BackboneConfig", "DataConfig", "DistillConfig", "InputConfig", "LossConfig", "MatchConfig",
     "NormKind", "ODEViTConfig", "OptimConfig", "PoolKind", "SolverConfig", "StemKind", "TrainConfig", "ViTConfig", "from_dict",
-    "list_models", "nearest", "one_of", "preset", "to_dict",
+    "list_models", "nearest", "one_of", "preset", "read_run", "to_dict",
 ]  # fmt: skip

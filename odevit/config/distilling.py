@@ -3,11 +3,11 @@
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from ..errors import UserError
 from .architecture import ODEViTConfig
-from .reading import one_of
+from .reading import from_dict, one_of
 from .training import TrainConfig
 
 FREE_OF_TEACHER = (  # fields of a student's model that do not follow from its teacher
@@ -98,3 +98,8 @@ class DistillConfig(TrainConfig):
         if self.match.ce and self.match.ce_from >= self.optim.epochs:
             late = f"{self.match.ce_from} of {self.optim.epochs} epochs"
             raise UserError(f"match.ce_from: {late} leaves none with cross-entropy; use fewer, or match.ce 0")
+
+
+def read_run(data: dict[str, Any], where: str) -> TrainConfig:
+    """The config of a run as config.json has it: a DistillConfig where it names a teacher."""
+    return from_dict(DistillConfig if data.get("teacher") else TrainConfig, data, where)

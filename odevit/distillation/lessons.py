@@ -90,7 +90,7 @@ class Lessons:
     def _unpacked(self, rows: Tensor) -> Lesson:
         shapes = self._shapes()
         parts = rows.split([math.prod(shape) for shape in shapes], 1)
-        states, looks, logits = (part.reshape(-1, *shape).transpose(0, 1) for part, shape in zip(parts, shapes))
+        states, looks, logits = (part.reshape(len(rows), *shape).transpose(0, 1) for part, shape in zip(parts, shapes))
         return Lesson(states, looks, logits[0])
 
     @torch.no_grad()
