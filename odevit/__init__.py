@@ -6,7 +6,7 @@
 """
 
 from . import losses, teachers
-from .config import InputConfig, ODEViTConfig, SolverConfig, TrainConfig, ViTConfig, list_models
+from .config import DataConfig, InputConfig, ODEViTConfig, SolverConfig, TrainConfig, ViTConfig, list_models
 from .errors import NonFiniteError, UserError
 from .field import VectorField
 from .flow import integrate, methods
@@ -18,7 +18,7 @@ from .vit import ViT
 __version__ = "0.1.0"
 
 __all__ = [
-    "InputConfig", "NonFiniteError", "ODEViT", "ODEViTConfig", "SolverConfig", "TimeGrid", "TokenLayout", "TrainConfig",
-    "Trajectory", "UserError", "VectorField", "ViT", "ViTConfig", "build", "create_model", "integrate", "list_models", "losses",
+    "DataConfig", "InputConfig", "NonFiniteError", "ODEViT", "ODEViTConfig", "SolverConfig", "TimeGrid", "TokenLayout", "TrainConfig",
+    "Trajectory", "UserError", "VectorField", "ViT", "ViTConfig", "build", "create_model", "data", "integrate", "list_models", "losses",
     "methods", "teachers",
 ]  # fmt: skip
