@@ -23,7 +23,7 @@ from .catalogue import describe, least
 from .flow_bounds import flow_bound
 from .softmax_norms import softmax_gap, softmax_norm
 
-__all__ = ["flow_bound", "lipschitz", "softmax_gap", "softmax_norm"]
+__all__ = ["flow_bound", "lipschitz", "local_bound", "softmax_gap", "softmax_norm"]
 
 STARTS = 4  # states from which the ascent starts
 INFLUENCE_PRODUCTS = 2e9  # N^2 D^3 above which the norms of all N^2 blocks of J take too long for a default
@@ -58,9 +58,7 @@ def lipschitz(
     f, states = _states(f, block, x)
     radius, tokens = _region(states, radius, tokens)
     measured = None if states is None else largest_stretch(f, states, t, batch_dims=int(block is not None), seed=seed)
-    values = {} if block is None else _branches(block, states, radius, tokens, shift)
-    if states is not None and closed_block(f, t) is not None and tokens**2 * states.shape[-1] ** 3 <= INFLUENCE_PRODUCTS:
-        values["J block influence"] = np.asarray(block_influence(f, states, t, batch_dims=1).bound)
+    values = {} if block is None else _bounds(f, block, states, radius, tokens, shift, t)
     local, upper = _whole(block, values, states is not None)
     nan = np.full(len(local), np.nan)
     lower, residual = (nan, nan) if measured is None else (_ordered(_array(measured.value), local), _array(measured.residual))
@@ -77,6 +75,16 @@ def lipschitz(
         products=measured.products if measured else 0, vacuous=layered or not np.isfinite(upper),
         provenance=provenance(f.field if isinstance(f, Piece) else f, starts, seed), **describe(values, radius, layered),
     )  # fmt: skip
+
+
+def local_bound(field: Callable, x: Tensor, t: float = 0.0) -> np.ndarray:
+    """`local` of `lipschitz` alone, (B,): the proven bound of ||J|| at states x (B, N, D) of a field; no field evaluation."""
+    block, shift, f = _structure(field, t)
+    f, states = _states(f, block, x)
+    if block is None or states is None:
+        return np.array([np.inf])
+    radius, tokens = _region(states, None, None)
+    return _whole(block, _bounds(f, block, states, radius, tokens, shift, t), True)[0]
 
 
 def _array(values: Tensor) -> np.ndarray:
@@ -128,6 +136,16 @@ def _region(states: Tensor | None, radius: float | None, tokens: int | None) -> 
     if radius is not None and seen > radius * (1 + 1e-9):
         raise UserError(f"radius: {radius:g} is smaller than the largest token of the given states, {seen:g}")
     return seen if radius is None else float(radius), states.shape[-2] if states.dim() > 1 else 1
+
+
+def _bounds(
+    f: Callable, block: Block, states: Tensor | None, radius: float, tokens: int, shift: bounds.Shift, t: float
+) -> dict[str, np.ndarray]:
+    """Every bound by name: those of the two branches, and of J by the norms of its blocks where that is cheap."""
+    values = _branches(block, states, radius, tokens, shift)
+    if states is not None and closed_block(f, t) is not None and tokens**2 * states.shape[-1] ** 3 <= INFLUENCE_PRODUCTS:
+        values["J block influence"] = np.asarray(block_influence(f, states, t, batch_dims=1).bound)
+    return values
 
 
 def _branches(block: Block, states: Tensor | None, radius: float, tokens: int, shift: bounds.Shift) -> dict[str, np.ndarray]:

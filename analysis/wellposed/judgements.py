@@ -64,7 +64,7 @@ def constant(found: Findings) -> Verdict | str:
     if found.layered:
         answer = f"No: LayerNorm's max|gamma| / sqrt(eps) makes L = {upper:.2g}, while |J| <= {worst:.3g} is measured."
     elif vacuous:
-        huge = _power(product)
+        huge = "infinite" if math.isinf(product) else _power(product)
         answer = f"No: L = {upper:.2g} on the ball above makes e^(LT) = {huge}, while |J| <= {worst:.3g} is measured."
     else:
         answer = f"Yes: L = {upper:.3g} on the ball above, so solutions separate by at most e^(LT) = {math.exp(product):.3g}."
