@@ -1,10 +1,14 @@
 """Report(s) -> matplotlib Figure, one function per figure of a paper; `FIGURES` lists those of one model.
 
-`PAIR_FIGURES` need a teacher and a student. Every function draws Reports only, takes `ax=` where it is one axes, and has the
-caption that we would print under it as its docstring.
+`PAIR_FIGURES` need a teacher and a student, `ANIMATIONS` write GIFs. Every function draws Reports only, takes `ax=` where it is
+one axes, and has the caption that we would print under it as its docstring.
 """
 
+from .animations import attention_animation, token_animation
+from .attention_curves import attention_heads, attention_mass
+from .attention_plots import attention_over_time, cls_attention, teacher_student_attention
 from .bound_plots import lipschitz_over_time, lipschitz_parts
+from .diagrams import architecture, teacher_student
 from .drawing import Entry, draw
 from .exponent_plots import (
     exponents_by_class,
@@ -14,7 +18,13 @@ from .exponent_plots import (
     lyapunov_convergence,
     lyapunov_spectrum,
 )
+from .history_plots import training_curves
 from .influence_plots import block_influence, effect_map, effect_on_patches, influence_on_patches
+from .lens_plots import decision_times, intervention_distance, logit_lens
+from .motion_plots import token_collapse, token_motion
+from .norm_plots import token_norms
+from .path_plots import cls_trajectory, cls_trajectory_3d, teacher_student_trajectory, teacher_student_trajectory_3d
+from .plane_plots import field_plane, token_trajectories
 from .solver_plots import error_along, euler_error, solver_accuracy, solver_flips
 from .spectrum_plots import jacobian_eigenvalues, norms_over_time, numerical_range
 from .style import paper, save
@@ -45,16 +55,47 @@ FIGURES: dict[str, Entry] = {
     "effect_map": Entry(effect_map, ("effects",)),
     "effect_on_patches": Entry(effect_on_patches, ("effects", "token_paths")),
     "jasmin_bounds": Entry(jasmin_bounds, ()),
+    "cls_trajectory": Entry(cls_trajectory, ("cls_paths", "lens?")),
+    "cls_trajectory_3d": Entry(cls_trajectory_3d, ("cls_paths", "lens?")),
+    "token_trajectories": Entry(token_trajectories, ("token_paths",)),
+    "token_trajectories_time": Entry(token_trajectories, ("token_paths",), {"by": "time"}),
+    "token_trajectories_class": Entry(token_trajectories, ("token_paths", "lens"), {"by": "class"}),
+    "field_plane": Entry(field_plane, ("cls_plane",)),
+    "token_motion": Entry(token_motion, ("token_paths",)),
+    "token_collapse": Entry(token_collapse, ("token_paths",)),
+    "token_norms": Entry(token_norms, ("token_paths",)),
+    "cls_attention": Entry(cls_attention, ("attention",)),
+    "attention_over_time": Entry(attention_over_time, ("attention",)),
+    "attention_heads": Entry(attention_heads, ("attention",)),
+    "attention_mass": Entry(attention_mass, ("attention",)),
+    "logit_lens": Entry(logit_lens, ("lens",)),
+    "decision_times": Entry(decision_times, ("lens",)),
+    "intervention_distance": Entry(intervention_distance, ("intervention_*",)),
+    "architecture": Entry(architecture, ("config",)),
+    "training_curves": Entry(training_curves, ("history*",)),
 }
 
 PAIR_FIGURES: dict[str, Entry] = {
     "match_distance": Entry(match_distance, ("match",)),
+    "teacher_student": Entry(teacher_student, ("student_config", "teacher_config")),
+    "teacher_student_trajectory": Entry(teacher_student_trajectory, ("student_paths", "teacher_paths")),
+    "teacher_student_trajectory_3d": Entry(teacher_student_trajectory_3d, ("student_paths", "teacher_paths")),
+    "teacher_student_attention": Entry(teacher_student_attention, ("student_attention", "teacher_attention")),
+}
+
+ANIMATIONS: dict[str, Entry] = {  # functions of (report, path) that write a GIF
+    "attention_animation": Entry(attention_animation, ("attention",)),
+    "token_animation": Entry(token_animation, ("token_paths",)),
 }
 
 __all__ = [
-    "FIGURES", "PAIR_FIGURES", "Entry", "block_influence", "certificate_table", "control_points", "draw", "effect_map",
-    "effect_on_patches", "error_along", "euler_error", "exponents_by_class", "exponents_confidence", "exponents_histogram",
-    "exponents_right_wrong", "influence_on_patches", "jacobian_eigenvalues", "jasmin_bounds", "lipschitz_over_time",
-    "lipschitz_parts", "lyapunov_convergence", "lyapunov_spectrum", "match_distance", "norms_over_time", "numerical_range",
-    "paper", "save", "solver_accuracy", "solver_flips", "token_growth",
+    "ANIMATIONS", "Entry", "FIGURES", "PAIR_FIGURES", "architecture", "attention_animation", "attention_heads",
+    "attention_mass", "attention_over_time", "block_influence", "certificate_table", "cls_attention", "cls_trajectory",
+    "cls_trajectory_3d", "control_points", "decision_times", "draw", "effect_map", "effect_on_patches", "error_along",
+    "euler_error", "exponents_by_class", "exponents_confidence", "exponents_histogram", "exponents_right_wrong",
+    "field_plane", "influence_on_patches", "intervention_distance", "jacobian_eigenvalues", "jasmin_bounds",
+    "lipschitz_over_time", "lipschitz_parts", "logit_lens", "lyapunov_convergence", "lyapunov_spectrum", "match_distance",
+    "norms_over_time", "numerical_range", "paper", "save", "solver_accuracy", "solver_flips", "teacher_student",
+    "teacher_student_attention", "teacher_student_trajectory", "teacher_student_trajectory_3d", "token_animation",
+    "token_collapse", "token_growth", "token_motion", "token_norms", "token_trajectories", "training_curves",
 ]  # fmt: skip

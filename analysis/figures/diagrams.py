@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from odevit.errors import UserError
 from odevit.flow import find_method
 
+from ..reports import ConfigReport
 from . import style
 from .choices import layer_times, narrow
 from .shapes import BLUE, GREEN, GREY, ORANGE, Point, arrow, box, canvas, chain, plus, say
@@ -20,7 +21,7 @@ NORM = {"center": "Center-\nNorm", "layer": "Layer-\nNorm", "none": "identity"}
 POOL = {"cls": "of CLS", "cls_patches": "CLS, patches", "cls_register": "CLS, register"}
 BLOCK = (2.05, 1.3)  # inches
 GAP = 0.13  # inches, between boxes
-Config = Mapping[str, Any]
+Config = Mapping[str, Any] | ConfigReport
 
 
 @style.figure
@@ -32,7 +33,7 @@ def architecture(config: Config, *, ax: Axes | None = None) -> Figure:
     sees the end.
 
     Args:
-        config: `kind`, `model` and `solver`, as they stand in config.json.   ax: axes to draw on.
+        config: `kind`, `model` and `solver` as they stand in config.json, or its ConfigReport.   ax: axes to draw on.
     """
     model = _entry(config, "model")
     small = narrow() and ax is None
@@ -87,7 +88,8 @@ def _block(ax: Axes, corner: Point, config: Config) -> None:
     arrow(ax, (x + wide - 0.2, y), (x + wide - 0.2, y - 0.12), (x + 0.2, y - 0.12), (x + 0.2, y))
     if ode:
         pieces = f", {model['blocks']} blocks in turn" if model.get("blocks", 1) > 1 else ""
-        say(ax, (centre, y + high + 0.09), f"vector field $dx/dt = G(x) + F(x)${pieces}")
+        state = "t, x" if model.get("time_frequencies") else "x"
+        say(ax, (centre, y + high + 0.09), f"vector field $dx/dt = G({state}) + F({state})${pieces}")
         say(ax, (centre, y - 0.24), _solve(solver))
     else:
         say(ax, (centre, y + high + 0.09), "layer $h_{l} \\to h_{l+1}$")
@@ -135,14 +137,14 @@ def teacher_student(
     the teacher; the one block of the student is trained.
 
     Args:
-        student, teacher: `kind`, `model` and `solver`, as they stand in config.json.
+        student, teacher: `kind`, `model` and `solver` as they stand in config.json, or the ConfigReports.
         control_times: t_1 .. t_L; those of the student's training where they are known, else spread evenly.
         ax: axes to draw on.
     """
     solver, depth = _entry(student, "solver"), _entry(_entry(teacher, "model"), "depth")
-    horizon, training = _entry(solver, "horizon"), student.get("training", {})
+    horizon, training = _entry(solver, "horizon"), _known(student, "training")
     times = layer_times(training.get("control_points") if control_times is None else control_times, depth, (0.0, horizon))
-    head = "new\nhead" if training.get("run", {}).get("head") == "new" else "head\nof the\nteacher"
+    head = "new\nhead" if _known(training, "run").get("head") == "new" else "head\nof the\nteacher"
     small = narrow() and ax is None
     wide, side = (3.25, 0.52) if small else (5.5, 0.78)
     made, ax = canvas(ax, wide, 2.15)
@@ -193,9 +195,16 @@ def _solve(solver: Config) -> str:
 
 def _entry(config: Config, name: str) -> Any:
     """config[name]; UserError where it is missing."""
+    config = config.config if isinstance(config, ConfigReport) else config
     if not isinstance(config, Mapping) or name not in config:
         raise UserError(f"config: no entry {name!r}; a diagram needs kind, model and solver as in config.json")
     return config[name]
+
+
+def _known(config: Config, name: str) -> Mapping[str, Any]:
+    """config[name], or nothing where it is missing."""
+    config = config.config if isinstance(config, ConfigReport) else config
+    return config.get(name, {})
 
 
 def _sides(model: Config) -> tuple[int, int]:

@@ -4,14 +4,14 @@ from .base import FORMAT, Provenance, Report
 from .bounds import FlowBoundReport, LipschitzReport
 from .effects import EffectMapReport, InterventionReport
 from .exponents import ExponentsOverReport, LyapunovReport
-from .histories import HistoryReport
+from .folders import ConfigReport, HistoryReport
 from .paths import AttentionReport, LensReport, MatchReport, PlaneReport, TokenPathReport
 from .spectral import InfluenceReport, RangeReport, SpectrumReport, ValueReport, WeightSpectraReport
 from .stepping import DiscretizationReport, OrderReport, RegionReport, SplittingReport, StabilityReport, SwapReport
 from .verdicts import CertificateReport, Verdict
 
 __all__ = [
-    "AttentionReport", "CertificateReport", "DiscretizationReport", "EffectMapReport", "ExponentsOverReport",
+    "AttentionReport", "CertificateReport", "ConfigReport", "DiscretizationReport", "EffectMapReport", "ExponentsOverReport",
     "FlowBoundReport", "FORMAT", "HistoryReport", "InfluenceReport", "InterventionReport", "LensReport", "LipschitzReport",
     "LyapunovReport", "MatchReport", "OrderReport", "PlaneReport", "Provenance", "RangeReport", "RegionReport", "Report",
     "SpectrumReport", "SplittingReport", "StabilityReport", "SwapReport", "TokenPathReport", "ValueReport", "Verdict",

@@ -1,6 +1,7 @@
-"""Training histories: the log of one run or of several seeds, epoch by epoch."""
+"""What a model folder says of itself: its config, and the log of its training, of one run or of several seeds."""
 
 import csv
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,17 @@ import numpy as np
 from odevit.errors import UserError
 
 from .base import Report
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ConfigReport(Report):
+    """What a model is.
+
+    Attributes:
+        config: the entries of config.json: kind, model, solver, data, training.
+    """
+
+    config: dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -28,6 +40,31 @@ class HistoryReport(Report):
     columns: dict[str, np.ndarray]
 
     axes: ClassVar[dict[str, tuple[str, ...]]] = {"epoch": ("epoch",), "columns": ("run", "epoch")}
+
+
+def of_folder(folder) -> dict[str, Report]:
+    """The reports "config" and "history" of a model folder, those whose files it has.
+
+    Raises UserError for a damaged file.
+    """
+    found: dict[str, Report] = {}
+    path = Path(folder) / "config.json"
+    if path.exists():
+        try:
+            config = json.loads(path.read_text())
+        except ValueError:
+            raise UserError(f"{path}: damaged, not JSON") from None
+        found["config"] = ConfigReport(config=_tuples(config))
+    if (Path(folder) / "log.csv").exists():
+        found["history"] = history([folder])
+    return found
+
+
+def _tuples(value):
+    """JSON with tuples for lists, as a report holds it."""
+    if isinstance(value, dict):
+        return {key: _tuples(v) for key, v in value.items()}
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 def history(logs: Sequence[Any], label: str = "") -> HistoryReport:
