@@ -5,7 +5,7 @@
     trajectory = model.trajectory(images)
 """
 
-from . import losses, teachers
+from . import data, losses, teachers
 from .config import DataConfig, InputConfig, ODEViTConfig, SolverConfig, TrainConfig, ViTConfig, list_models
 from .errors import NonFiniteError, UserError
 from .field import VectorField
@@ -18,7 +18,7 @@ from .vit import ViT
 __version__ = "0.1.0"
 
 __all__ = [
-    "DataConfig", "InputConfig", "NonFiniteError", "ODEViT", "ODEViTConfig", "SolverConfig", "TimeGrid", "TokenLayout", "TrainConfig",
-    "Trajectory", "UserError", "VectorField", "ViT", "ViTConfig", "build", "create_model", "data", "integrate", "list_models", "losses",
-    "methods", "teachers",
+    "DataConfig", "InputConfig", "NonFiniteError", "ODEViT", "ODEViTConfig", "SolverConfig", "TimeGrid", "TokenLayout",
+    "TrainConfig", "Trajectory", "UserError", "VectorField", "ViT", "ViTConfig", "build", "create_model", "data", "integrate",
+    "list_models", "losses", "methods", "teachers",
 ]  # fmt: skip
