@@ -4,7 +4,7 @@ from .base import FORMAT, Provenance, Report
 from .bounds import FlowBoundReport, LipschitzReport
 from .effects import EffectMapReport, InterventionReport
 from .exponents import ExponentsOverReport, LyapunovReport
-from .folders import ConfigReport, HistoryReport
+from .model_folders import ConfigReport, HistoryReport
 from .paths import AttentionReport, LensReport, MatchReport, PlaneReport, TokenPathReport
 from .spectral import InfluenceReport, RangeReport, SpectrumReport, ValueReport, WeightSpectraReport
 from .stepping import DiscretizationReport, OrderReport, RegionReport, SplittingReport, StabilityReport, SwapReport
