@@ -24,7 +24,7 @@ from ..trajectory import TimeGrid
 from ..vit import ViT
 from .control_points import apportion, control_times, layer_distances, shares
 from .lessons import Lessons, matched_tokens
-from .matching import Matching
+from .terms import Matching
 from .pairs import PairScores, compare
 from .students import check_student, class_order, default_student, principal_map, take_over
 
