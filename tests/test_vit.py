@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from odevit import TimeGrid, UserError, ViT, ViTConfig, create_model
-from odevit.config import TrainConfig
+from odevit.config import TrainConfig, preset
 
 SMALL = {"img_size": 8, "embed_dim": 8, "num_heads": 2, "registers": 2, "depth": 3}
 
@@ -98,7 +98,7 @@ def test_solver_is_the_depth_and_nothing_else():
     """A solver that a discrete ViT would ignore is refused."""
     model = create_model("vit_digits", depth=2)
     assert (model.solver.method, model.solver.horizon, model.solver.steps) == ("euler", 2.0, 2)
-    assert model.field.breaks == (1.0,)
+    assert model.field.breaks == (1.0,) and preset("vit_digits", depth=2)[1] == model.solver
     with pytest.raises(UserError, match="^steps: a discrete ViT is not solved but has layers; set depth"):
         create_model("vit_digits", steps=8)
     with pytest.raises(UserError, match="^solver.method: rk4, but a discrete ViT is not solved"):
