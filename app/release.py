@@ -14,7 +14,7 @@ import analysis
 from odevit import records
 from odevit.backbone import Backbone
 from odevit.checkpoint import load_model, read_config, save_model, write_atomically
-from odevit.config import DataConfig, TrainConfig, from_dict, to_dict
+from odevit.config import DataConfig, DistillConfig, TrainConfig, read_run, to_dict
 from odevit.data import ImageSet, load
 from odevit.errors import UserError
 from odevit.evaluate import evaluate, macs, parameters, sweep, trained_nfe
@@ -93,8 +93,8 @@ def release_run(run: Path, out: Path, source: str | None = None, name: str | Non
     """
     known = dict(read_config(run)["training"])
     if "run" not in known:
-        raise UserError(f"{run}: config.json does not say how the model was trained; only runs of `odevit train` are released")
-    config = from_dict(TrainConfig, known["run"], "training.run")
+        raise UserError(f"{run}: config.json does not say how the model was trained; only runs of `odevit train` or `odevit distill` are released")
+    config = read_run(known["run"], "training.run")
     model = load_model(run)
     data = replace(config.data, source=source or config.data.source)
     sets = load(
@@ -107,12 +107,16 @@ def release_run(run: Path, out: Path, source: str | None = None, name: str | Non
         known.setdefault(key, "")
     called = name or Path(data.source).name
     config = replace(config, data=replace(config.data, source=called, root=DataConfig.root), out=Path("runs") / out.name)
+    if isinstance(config, DistillConfig):
+        known["teacher"] = Path(config.teacher).name
+        config = replace(config, teacher=known["teacher"], cache=DistillConfig.cache)
     known |= {"run": to_dict(config), "command": records.command(config)}
     model.inputs = replace(model.inputs, source=called)
     out.mkdir(parents=True, exist_ok=True)
     finish(model, out, known, config, sets["test"], sets["val"])
-    if (run / "log.csv").exists():
-        write_atomically(out / "log.csv", (run / "log.csv").read_bytes())
+    for file in ("log.csv", "pair.json"):
+        if (run / file).exists():
+            write_atomically(out / file, (run / file).read_bytes())
     return sorted(out.iterdir())
 
 
