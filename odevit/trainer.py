@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -72,16 +73,15 @@ class Trainer:
         self.optimizer = torch.optim.AdamW(parameter_groups(self.model, config.optim.weight_decay), lr=config.optim.lr)
         if config.amp == "bf16":
             self.model.compute_in(torch.bfloat16)
-        average = moving_average(config.optim.ema)
-        self.ema = AveragedModel(self.model, avg_fn=average, use_buffers=True) if config.optim.ema else None
-        self.progress = Progress()
-        self.interrupted = False
+        decay = config.optim.ema
+        self.ema = AveragedModel(self.model, avg_fn=moving_average(decay), use_buffers=True) if decay else None
+        self.progress, self.interrupted = Progress(), False
         if config.resume and self.state_file.exists():
             self._restore()
         self._prepare_forward()
 
     @property
-    def state_file(self):
+    def state_file(self) -> Path:
         """Where the training state of the run is kept."""
         return self.config.out / "state.pt"
 
@@ -133,8 +133,7 @@ class Trainer:
         """
         p, epochs = self.progress, self.config.optim.epochs
         self.interrupted = False
-        if self.rank == 0:
-            self._open_folder()
+        self._open_folder()
         total, done = epochs * self.steps_per_epoch, p.epoch * self.steps_per_epoch + p.batch
         quiet = None if self.rank == 0 else True  # None: quiet where stderr is not a terminal
         columns, lines = shutil.get_terminal_size()  # tqdm draws nothing in a terminal that does not tell its size
@@ -146,7 +145,8 @@ class Trainer:
 
     def _open_folder(self) -> None:
         """Make the folder, clear it of an earlier run, and save where this one starts."""
-        if self.state_file.exists() and (self.progress.epoch or self.progress.batch or self.config.resume):
+        going_on = self.progress.epoch or self.progress.batch or self.config.resume
+        if self.rank or (going_on and self.state_file.exists()):
             return
         for name in FILES:
             (self.config.out / name).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Training: the same bits after a kill, the same weights for any micro-batch, closed forms of the schedule and the average."""
+"""Training: the same bits after a kill, the same weights for any micro-batch."""
 
 import contextlib
 import csv
@@ -17,15 +17,12 @@ import pytest
 import torch
 
 import odevit.trainer
-from odevit import losses
 from odevit.checkpoint import load_model, load_training_state, read_config
-from odevit.config import DataConfig, LossConfig, ODEViTConfig, OptimConfig, SolverConfig, TrainConfig, ViTConfig
+from odevit.config import DataConfig, ODEViTConfig, OptimConfig, SolverConfig, TrainConfig, ViTConfig
 from odevit.data import load
 from odevit.errors import NonFiniteError, UserError
 from odevit.evaluate import predict
-from odevit.model import build
 from odevit.objective import Objective
-from odevit.optimisation import moving_average, parameter_groups, pick_device, schedule
 from odevit.progress import generator
 from odevit.records import command
 from odevit.trainer import Trainer
@@ -403,95 +400,6 @@ def test_an_adaptive_solver_trains_in_float32_and_refuses_bf16_before_the_first_
     assert adaptive.progress.history[-1]["loss"] < adaptive.progress.history[0]["loss"]
     with pytest.raises(UserError, match=r"amp: bf16.*dopri5"):
         tiny(tmp_path / "x", amp="bf16", loss__curvature=0.0, solver__method="dopri5")
-
-
-@pytest.mark.parametrize("loss", [LossConfig(), LossConfig(curvature=0.0, jasmin=0.5, jasmin_k=2)], ids=["curvature", "jasmin"])
-def test_checkpointed_segments_give_the_same_loss_and_gradients(loss):
-    torch.manual_seed(0)
-    model = build(MODEL, replace(SOLVER, steps=6))
-    images, targets = torch.randn(5, 1, 8, 8), torch.arange(5)
-    found = []
-    for segments in (0, 1, 3, 6):
-        objective = Objective(model, loss, segments)
-        terms = objective(images, targets, TimeGrid(0.0, 2.0, 6, None if objective.needs_states else 1))
-        found.append((terms["loss"].detach(), torch.autograd.grad(terms["loss"], list(model.parameters()))))
-    for loss_value, gradients in found[1:]:
-        assert float((loss_value - found[0][0]).abs()) < 1e-6
-        assert max(float((a - b).abs().max()) for a, b in zip(gradients, found[0][1])) < 1e-6
-
-
-@pytest.mark.parametrize("k", [0, 3])
-def test_jasmin_is_the_loss_of_the_maps_and_its_gradient_reaches_queries_and_keys(k):
-    torch.manual_seed(0)
-    model = build(MODEL, SOLVER)
-    config = LossConfig(label_smoothing=0.0, curvature=0.0, jasmin=1.0, jasmin_k=k, jasmin_window=0.6)
-    images, targets = torch.randn(4, 1, 8, 8), torch.arange(4)
-    terms = Objective(model, config)(images, targets, TimeGrid(0.0, 2.0, 3, 1))
-    states = model.trajectory(images).x  # the window holds 0.6 of 3 steps: the evaluations at t = 4/3
-    maps = torch.stack([model.field.attention(t, states[i]) for i, t in [(2, 4 / 3)]])
-    assert float(terms["jasmin"].detach()) == pytest.approx(float(losses.jasmin(maps, k).detach()), abs=1e-6)
-    attention = model.field.blocks[0].attn
-    for gradient in torch.autograd.grad(terms["jasmin"], [attention.q.weight, attention.k.weight, model.tokenizer.cls]):
-        assert float(gradient.abs().max()) > 0
-
-
-def test_jasmin_needs_a_method_that_calls_the_whole_field():
-    with pytest.raises(UserError, match="loss.jasmin.*strang"):
-        Objective(build(MODEL, replace(SOLVER, method="strang")), LossConfig(jasmin=0.1))
-
-
-# --- optimisation -------------------------------------------------------------------------------------------------------------
-
-
-def test_the_learning_rate_rises_linearly_and_falls_as_half_a_cosine(tmp_path, data):
-    rates = [schedule(step, 100, 0.1) for step in range(101)]
-    assert rates[:10] == pytest.approx([(k + 1) / 10 for k in range(10)])
-    assert rates[10:] == pytest.approx([math.cos(math.pi * k / 180) ** 2 for k in range(91)])  # (1 + cos 2a) / 2 = cos^2 a
-    assert schedule(0, 100, 0.0) == 1.0
-    history = trained(tiny(tmp_path / "r", optim__warmup=0.0), data).progress.history  # 8 steps, the rate of an epoch's last
-    assert [row["lr"] for row in history] == pytest.approx([5e-3 * schedule(3, 8, 0.0), 5e-3 * schedule(7, 8, 0.0)])
-
-
-def test_the_moving_average_has_its_closed_form_and_is_what_is_judged_and_kept(tmp_path, data):
-    update, a = moving_average(0.5), torch.tensor(0.0)
-    for n in range(1, 40):  # x = 1: the distance to it is the product of the decays min(1/2, (1 + n) / (10 + n))
-        a = update(a, torch.tensor(1.0), n)
-    decays = [min(0.5, (1 + n) / (10 + n)) for n in range(1, 40)]
-    assert 1 - float(a) == pytest.approx(math.prod(decays), abs=1e-6)
-    config, kept = tiny(tmp_path / "r", optim__ema=0.99, optim__epochs=1), []
-    trainer = Trainer(config, data)
-    plain = trainer.optimizer.step
-
-    def step():
-        plain()
-        kept.append(trainer.model.head.weight.detach().clone())
-
-    trainer.optimizer.step = step
-    trainer.fit()
-    expected = kept[0]
-    for n, weight in enumerate(kept[1:], 1):
-        d = min(0.99, (1 + n) / (10 + n))
-        expected = d * expected + (1 - d) * weight
-    saved = load_model(config.out)
-    assert torch.allclose(saved.head.weight, expected, atol=1e-7)
-    assert not torch.allclose(saved.head.weight, trainer.model.head.weight, atol=1e-4)
-
-
-def test_only_matrices_decay():
-    model = build(replace(MODEL, time_frequencies=2, bias=True, stem="conv"), SOLVER)
-    decayed, plain = parameter_groups(model, 0.3)
-    assert (decayed["weight_decay"], plain["weight_decay"]) == (0.3, 0.0)
-    names = {id(p): n for n, p in model.named_parameters()}
-    assert len(decayed["params"]) + len(plain["params"]) == len(names)
-    free = {names[id(p)] for p in plain["params"]}
-    assert {"tokenizer.cls", "tokenizer.registers", "tokenizer.positions", "field.time_weight", "head.bias"} <= free
-    assert all(n.endswith(".weight") and "norm" not in n for n in (names[id(p)] for p in decayed["params"]))
-
-
-@pytest.mark.parametrize("name", ["cpux", "tpu", "cuda:99", "meta"])
-def test_an_unknown_device_is_one_line(name):
-    with pytest.raises(UserError, match="device: .*" + name):
-        pick_device(name)
 
 
 def test_training_learns_and_leaves_the_mode_in_which_it_found_the_model(tmp_path, data):
