@@ -12,9 +12,14 @@ from odevit.evaluate import macs, parameters
 from odevit.study import digits_run
 from odevit.trainer import Trainer
 
+from .figures_command import figures
 from .release import finish, solver_lines
 
 DEMO = Path("runs/demo")
+DRAWN_IMAGES = 8
+MAIN_FIGURES = (
+    "training_curves", "logit_lens", "token_trajectories", "attention_over_time", "jacobian_eigenvalues", "lipschitz_over_time",
+)  # fmt: skip
 
 
 def run(out: Path, seed: int = 0) -> dict:
@@ -36,7 +41,8 @@ def run(out: Path, seed: int = 0) -> dict:
     score = found["test"]
     print(f"\ntest accuracy {score['top1']:.2%} ({score['n']} images, looked at once), trained in {trained:.0f} s")
     print(solver_lines(found["sweep"], model.solver.steps))
-    print("\n" + "\n".join(f"wrote {path}" for path in sorted(out.iterdir())))
+    print("\n" + "\n".join(f"wrote {path}" for path in sorted(out.iterdir()) if path.is_file()))
+    figures([str(out), "--out", str(out / "figures"), "--images", str(DRAWN_IMAGES), "--only", *MAIN_FIGURES, "--force"])
     print(f"next: odevit eval {out} --sweep    odevit analyze {out} --images 16 --out {out}/analysis")
     return found
 
