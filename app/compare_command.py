@@ -48,19 +48,18 @@ def compare(args: list[str]) -> None:
 def draw_pairs(c: CompareCommand, sheets: Sequence[Sheet], command: str) -> list[Any]:
     """Every figure that is one axes and that both models have, in two panels, under OUT/pairs."""
     from analysis.figures import FIGURES, paper, save
-    from analysis.figures.drawing import Drawn, arguments, chosen, side_by_side
+    from analysis.figures.drawing import Drawn, arguments, flat, side_by_side
     from analysis.figures.style import FONT, caption_of
 
     made = []
-    both = [name for name in chosen(FIGURES, c.only) if all(d.paths for s in sheets for d in s.drawn if d.name == name)]
-    for name in both:
-        entry = FIGURES[name]
-        if not (entry.takes_axes() and entry.reports):
+    drawn = [{d.name for d in sheet.drawn if d.paths} for sheet in sheets]
+    for name, entry in FIGURES.items():
+        if not (entry.takes_axes() and entry.reports and all(name in names for names in drawn)):
             continue
         given = [arguments(entry, sheet.reports) for sheet in sheets]
         with paper(c.venue, c.columns, c.font or FONT):
             figure = side_by_side(entry, given, [sheet.name for sheet in sheets])
-        used = [r for group in given for part in group for r in (part if isinstance(part, list) else [part]) if r is not None]
+        used = [report for group in given for report in flat(group)]
         title, caption = caption_of(entry.function)
         paths = save(figure, c.out / "pairs" / name, reports=used, command=command, caption=caption, dpi=c.dpi)
         made.append(Drawn(name, title, caption, tuple(paths)))

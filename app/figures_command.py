@@ -75,6 +75,7 @@ class Sheet:
     """One model's reports, figures and scores."""
 
     name: str
+    model: Path
     folder: Path
     reports: dict[str, tuple[Any, ...]]
     missing: dict[str, str]
@@ -88,6 +89,7 @@ def figures(args: list[str]) -> None:
     command = shlex.join(("odevit", "figures", *args))
     sheets = make_sheets(c, c.models, command)
     results, paths = write_tables(sheets, c.out)
+    paths += write_joint_curves(c, sheets, command)
     if c.gallery:
         title = "Figures of " + ", ".join(sheet.name for sheet in sheets)
         paths.append(write_page(title, [results], [(sheet.name, sheet.drawn) for sheet in sheets], c.out))
@@ -101,10 +103,10 @@ def make_sheets(c: FiguresOptions, models: Sequence[Path], command: str) -> list
     Raises:
         UserError: no model, one that cannot be read, unknown figures, a folder that is not empty; before anything is written.
     """
-    from analysis.figures import FIGURES
+    from analysis.figures import ANIMATIONS, FIGURES
     from analysis.figures.drawing import chosen
 
-    entries = chosen(FIGURES, c.only)
+    entries = chosen({**FIGURES, **ANIMATIONS}, c.only)
     names = model_names(models)
     pairs = [_open(c, path) for path in models]
     _same_data(names, [data for _, data in pairs])
@@ -138,26 +140,31 @@ def _open(c: FiguresOptions, path: Path):
 
 
 def _sheet(c: FiguresOptions, name: str, path: Path, model, data, where: Path, folder: Path, entries, command: str) -> Sheet:
-    from analysis.figures import draw, paper
-    from analysis.figures.drawing import needed, write_list
+    from analysis.figures import ANIMATIONS, draw, paper
+    from analysis.figures.drawing import animate, needed, write_list
     from analysis.figures.style import FONT
+    from analysis.reports.model_folders import of_folder
     from analysis.running import JOBS
     from odevit.evaluate import evaluate, macs, parameters
     from odevit.optimisation import pick_device
 
     device = pick_device(c.device)
     wanted = needed(entries, JOBS)
-    reports, missing = {}, {}
+    reports, missing = {key: (report,) for key, report in of_folder(path).items()}, {}
     if wanted:
         found = _computed(c, path, data, where, wanted, device)
-        reports, missing = found.reports, {key: entry.text for key, entry in found.entries.items() if entry.status != "done"}
+        missing = {key: entry.text for key, entry in found.entries.items() if entry.status != "done"}
+        reports |= found.reports
     scores = evaluate(model.to(device), data)
     with paper(c.venue, c.columns, c.font or FONT):
-        drawn = draw(entries, reports, folder, command=command, dpi=c.dpi, missing=missing)
+        still = {key: entry for key, entry in entries.items() if key not in ANIMATIONS}
+        drawn = draw(still, reports, folder, command=command, dpi=c.dpi, missing=missing)
+    moving = {key: entry for key, entry in entries.items() if key in ANIMATIONS}
+    drawn += animate(moving, reports, folder, command=command, missing=missing)
     write_list(drawn, folder)
     print(f"wrote {sum(bool(d.paths) for d in drawn)} figures of {name} to {folder}")
     known = {"name": SEED.sub("", name) or name, "parameters": parameters(model), "macs": macs(model, scores.nfe)}
-    return Sheet(name, folder, reports, missing, drawn, known | asdict(scores))
+    return Sheet(name, path, folder, reports, missing, drawn, known | asdict(scores))
 
 
 def _computed(c: FiguresOptions, path: Path, data, where: Path, wanted: list[str], device):
@@ -221,6 +228,23 @@ def write_tables(sheets: Sequence[Sheet], out: Path) -> tuple[Any, list[Path]]:
         stem = out / ("solver_sweep" if len(groups) == 1 else f"solver_sweep_{name}")
         paths += save_table(sweep_table([sheet.reports["solver_swap"][0] for sheet in members]), stem)
     return results, paths
+
+
+def write_joint_curves(c: FiguresOptions, sheets: Sequence[Sheet], command: str) -> list[Path]:
+    """Training curves of all models in one figure, seeds of one name as a band; nothing for a single model."""
+    from analysis.figures import paper, save, training_curves
+    from analysis.figures.style import FONT, caption_of
+    from analysis.reports.model_folders import history
+
+    logged = [sheet for sheet in sheets if "history" in sheet.reports]
+    if len(logged) < 2 or (c.only and "training_curves" not in c.only):
+        return []
+    names = dict.fromkeys(sheet.scores["name"] for sheet in logged)
+    found = [history([sheet.model for sheet in logged if sheet.scores["name"] == name], name) for name in names]
+    caption = caption_of(training_curves)[1]
+    with paper(c.venue, c.columns, c.font or FONT):
+        made = training_curves(found)
+    return save(made, c.out / "training_curves", reports=found, command=command, caption=caption, dpi=c.dpi)
 
 
 def write_page(title: str, tables: Sequence[Any], drawn: Sequence[tuple[str, Sequence[Any]]], out: Path) -> Path:

@@ -18,9 +18,9 @@ from odevit.errors import UserError
 
 from ..reports import Report
 from . import style
-from .outputs import caption_of, save, write_bytes
+from .outputs import caption_of, save, write_bytes, write_sidecar
 
-Reports = Mapping[str, Sequence[Report]]  # by the names of analysis.running.JOBS
+Reports = Mapping[str, Sequence[Report]]  # by the names of analysis.running.JOBS, and those of reports.model_folders.of_folder
 
 
 class Entry(NamedTuple):
@@ -93,20 +93,45 @@ def draw(
         UserError: the folder cannot be written, or reports of different models.
     """
     style.check_same_model(report for group in reports.values() for report in group)
-    return [_draw(name, entry, reports, Path(out), command, dpi, missing) for name, entry in figures.items()]
+
+    def files(name: str, entry: Entry, given: list[Any]) -> list[Path]:
+        made, caption = entry.function(*given, **entry.options), caption_of(entry.function)[1]
+        return save(made, Path(out) / name, reports=flat(given), command=command, caption=caption, dpi=dpi)
+
+    return [_attempt(name, entry, reports, missing, files) for name, entry in figures.items()]
 
 
-def _draw(name: str, entry: Entry, reports: Reports, out: Path, command: str, dpi: int, missing: Mapping[str, str]) -> Drawn:
+def animate(
+    animations: Mapping[str, Entry], reports: Reports, out, *, command: str = "", missing: Mapping[str, str] = {}
+) -> list[Drawn]:  # fmt: skip
+    """Write animations, functions of reports and a path, as GIFs with a sidecar; arguments and failures as in `draw`."""
+
+    def files(name: str, entry: Entry, given: list[Any]) -> list[Path]:
+        path = Path(out) / f"{name}.gif"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        written, caption = entry.function(*given, path, **entry.options), caption_of(entry.function)[1]
+        return [written, write_sidecar(path, flat(given), figure=name, caption=caption, command=command)]
+
+    return [_attempt(name, entry, reports, missing, files) for name, entry in animations.items()]
+
+
+def flat(given: Iterable[Any]) -> list[Report]:
+    """The reports among the arguments of a figure."""
+    return [r for part in given for r in (part if isinstance(part, list) else [part]) if r is not None]
+
+
+def _attempt(
+    name: str, entry: Entry, reports: Reports, missing: Mapping[str, str],
+    files: Callable[[str, Entry, list[Any]], list[Path]],
+) -> Drawn:  # fmt: skip
+    """The files of a figure, or the reason why it cannot be drawn."""
     title, caption = caption_of(entry.function)
     try:
-        given = arguments(entry, reports)
-        made = entry.function(*given, **entry.options)
+        return Drawn(name, title, caption, tuple(files(name, entry, arguments(entry, reports))))
     except UserError as error:
         patterns = [pattern.rstrip("?") for pattern in entry.reports]
         why = [f"{key}: {text}" for key, text in missing.items() if any(fnmatch.fnmatchcase(key, p) for p in patterns)]
         return Drawn(name, title, caption, reason="; ".join([str(error), *why]))
-    used = [r for part in given for r in (part if isinstance(part, list) else [part]) if r is not None]
-    return Drawn(name, title, caption, tuple(save(made, out / name, reports=used, command=command, caption=caption, dpi=dpi)))
 
 
 def write_list(drawn: Sequence[Drawn], out) -> Path:

@@ -14,7 +14,7 @@ import textwrap
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -137,15 +137,19 @@ def save(
                 written.append(write_bytes(stem.with_name(f"{stem.name}.{ending}"), content.getvalue()))
         data = [_data(report, stem, f"-{i}" if len(drawn) > 1 else "") for i, report in enumerate(drawn)]
         data = data or [write_bytes(stem.with_name(f"{stem.name}.csv"), _lines(figure).encode())]
-        sidecar = {
+        said = {
             "figure": stem.name, "caption": caption, "command": command, "remark": remark(figure),
             "size_in": [round(float(x), 4) for x in figure.get_size_inches()], "data": [path.name for path in data],
-            "reports": [{"kind": r.kind, **asdict(r.provenance)} for r in drawn],
         }  # fmt: skip
-        text = json.dumps(sidecar, indent=1, ensure_ascii=False) + "\n"
-        return [*written, *dict.fromkeys(data), write_bytes(stem.with_name(f"{stem.name}.json"), text.encode())]
+        return [*written, *dict.fromkeys(data), write_sidecar(stem.with_name(f"{stem.name}.pdf"), drawn, **said)]
     except OSError as error:
         raise UserError(f"{error.filename or stem}: cannot be written ({error.strerror or error})") from None
+
+
+def write_sidecar(path: Path, reports: Iterable[Report], **said: Any) -> Path:
+    """The JSON beside a picture: what is `said`, and the kind and provenance of every report that it was drawn from."""
+    content = said | {"reports": [{"kind": r.kind, **asdict(r.provenance)} for r in reports]}
+    return write_bytes(path.with_suffix(".json"), (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
 
 
 def _lines(figure: Figure) -> str:
