@@ -93,7 +93,7 @@ def release_run(run: Path, out: Path, source: str | None = None, name: str | Non
     """
     known = dict(read_config(run)["training"])
     if "run" not in known:
-        raise UserError(f"{run}: config.json does not say how the model was trained; only runs of `odevit train` or `odevit distill` are released")
+        raise UserError(f"{run}: config.json does not say how it was trained; only runs of train and distill are released")
     config = read_run(known["run"], "training.run")
     model = load_model(run)
     data = replace(config.data, source=source or config.data.source)
