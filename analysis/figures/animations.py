@@ -1,5 +1,6 @@
 """Animations over t as GIF: attention of CLS on the image grid, the tokens on their principal axes; same bytes every time."""
 
+import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -135,5 +136,6 @@ def write_gif(figure: Figure, path, frames: int, show: Callable[[int], None], fp
     except OSError as error:
         raise UserError(f"{error.filename or target}: cannot be written ({error.strerror or error})") from None
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
     return target

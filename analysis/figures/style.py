@@ -217,7 +217,8 @@ def curve(ax: Axes, x, values, label: str, index: int, **options) -> None:
     rows = np.atleast_2d(note_gaps(ax.get_figure(root=True), values, label))  # type: ignore[arg-type]
     drawn = ~np.isnan(rows).all(0)
     low, middle, high = np.full((3, rows.shape[1]), np.nan)
-    low[drawn], middle[drawn], high[drawn] = np.nanquantile(rows[:, drawn], (0.1, 0.5, 0.9), axis=0)
+    if drawn.any():
+        low[drawn], middle[drawn], high[drawn] = np.nanquantile(rows[:, drawn], (0.1, 0.5, 0.9), axis=0)
     ax.plot(x, middle, label=label, **({"marker": MARKERS[index % len(MARKERS)]} | line(index) | options))
     if len(rows) > 1:
         ax.fill_between(x, low, high, color=OKABE_ITO[index % len(OKABE_ITO)], alpha=0.15, linewidth=0)
