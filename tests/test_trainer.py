@@ -248,6 +248,23 @@ def test_the_recorded_command_gives_the_same_run(tmp_path, changes):
     assert parse(TrainConfig, args, "train", _train_default(args)) == config
 
 
+def test_an_epoch_that_is_not_better_on_validation_leaves_the_kept_model_alone(tmp_path, data):
+    trainer, kept = Trainer(tiny(tmp_path / "r"), data), []
+    plain = trainer._step
+
+    def step(ids):
+        if trainer.progress.epoch == 1 and not kept:
+            kept.append((trainer.config.out / "model.safetensors").read_bytes())
+            trainer.progress.best = 1.0
+        plain(ids)
+
+    trainer._step = step
+    trainer.fit()
+    assert (trainer.config.out / "model.safetensors").read_bytes() == kept[0]
+    assert trainer.progress.best_epoch == 1 and read_config(trainer.config.out)["training"]["best_epoch"] == 1
+    assert difference(load_model(trainer.config.out), trainer.model) > 0
+
+
 def test_training_looks_at_train_and_validation_only(tmp_path, monkeypatch):
     asked = []
 
