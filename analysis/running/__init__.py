@@ -184,7 +184,8 @@ def _summary(ledger: Ledger) -> str:
     """summary.md: every report of the folder in one line."""
     who: Subject = ledger.subject
     lines = [f"# Analyses of {who.name}", "", f"{who.source}, seed {who.seed}, float64 on {who.images.device}.", ""]
-    lines += [*(f"- {note}" for note in who.notes), *([""] if who.notes else []), "| report | result | files |", "|---|---|---|"]
+    lines += [*(f"- {note}" for note in who.notes), *([""] if who.notes else [])]
+    lines += ["| report | result | files |", "|---|---|---|"]
     for name in [name for name in JOBS if name in ledger.entries]:
         entry = ledger.entries[name]
         text = entry.text if entry.status == "done" else f"{entry.status}: {entry.text}"
