@@ -20,7 +20,7 @@ from odevit.config import (
     ViTConfig,
 )
 from odevit.data import load, normalise
-from odevit.distillation import Distillation, Lessons, Matching, compare, default_student, load_teacher, take_over
+from odevit.distillation import Distillation, Lessons, Matching, calibrate, compare, default_student, load_teacher, take_over
 from odevit.distillation.lessons import looks_of_cls
 from odevit.distillation.students import check_student, class_order, principal_map
 
@@ -118,6 +118,23 @@ def test_another_width_sees_the_teacher_through_its_principal_directions(tmp_pat
     assert run.student.head.weight.requires_grad and run.student.head.weight.shape == (10, 8)
     assert run.fit().distance.shape == (4,)
     assert torch.equal(principal_map(taught, images, 20) @ torch.ones(16), torch.tensor([1.0] * 16 + [0.0] * 4))
+
+
+@pytest.mark.parametrize("changes", [{}, {"blocks": 2}, {"norm": "layer"}, {"attention": "l2"}, {"embed_dim": 8}])
+def test_a_fresh_student_is_as_fast_as_its_teacher(data, changes):
+    taught = teacher()
+    images, _ = batch(data, taught.inputs)
+    model, solver = default_student(taught)
+    student = ODEViT(replace(model, **changes), solver, taught.inputs).eval()
+    basis = principal_map(taught, images, 8) if "embed_dim" in changes else None
+    take_over(student, taught, head="teacher", basis=basis)
+    calibrate(student, taught, images, basis)
+    stop = taught.layout.patches.stop
+    states = taught.trajectory(images).x[:, :, :stop].detach() @ (torch.eye(16) if basis is None else basis).T
+    own = student.initial_state(images)[:, student.layout.registers]
+    for t in (0.1, 2.9):
+        moves = torch.stack([student.field(t, torch.cat([x, own], 1))[:, :stop] for x in states[:-1]])
+        torch.testing.assert_close(moves.square().mean(), states.diff(dim=0).square().mean())
 
 
 # ------------------------------------------------------------------------------------------------------------------ the terms

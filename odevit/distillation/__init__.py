@@ -24,16 +24,17 @@ from ..trajectory import TimeGrid
 from ..vit import ViT
 from .control_points import apportion, control_times, layer_distances, shares
 from .lessons import Lessons, matched_tokens
-from .terms import Matching
 from .pairs import PairScores, compare
-from .students import check_student, class_order, default_student, principal_map, take_over
+from .students import calibrate, check_student, class_order, default_student, principal_map, take_over
+from .terms import Matching
 
 __all__ = [
-    "Distillation", "Lessons", "Matching", "PairScores", "apportion", "compare", "control_times", "default_student",
-    "layer_distances", "load_teacher", "shares", "take_over",
+    "Distillation", "Lessons", "Matching", "PairScores", "apportion", "calibrate", "compare", "control_times",
+    "default_student", "layer_distances", "load_teacher", "shares", "take_over",
 ]  # fmt: skip
 
 MEASURED_IMAGES = 512  # training images on which the teacher's distances and the map to another width are measured
+CALIBRATED_IMAGES = 64  # of them, on which the speed of a fresh student is set
 PAIR_FILE = "pair.json"
 
 
@@ -71,7 +72,7 @@ class Distillation:
         self._sample = normalise(sample, self.teacher.inputs.mean, self.teacher.inputs.std)
         self.basis = self._basis()
         self.distances, self.times = self._control_points()
-        self.student = self._student().to(device)
+        self.student = self._student()
         self.before = self.compare()
         self.lessons = Lessons(self.teacher, config.match, self.basis)
         objective = Matching(self.student, self.lessons, self.times, config.match, config.loss, config.segments)
@@ -122,6 +123,8 @@ class Distillation:
         inputs = replace(self.teacher.inputs, classes=self.data["train"].classes, source=c.data.source)
         student = ODEViT(c.model, c.solver, inputs)  # type: ignore[arg-type]
         take_over(student, self.teacher, head=c.head, basis=self.basis)
+        student.to(self._sample.device).eval()  # so that BatchNorm in a copied stem keeps its statistics
+        calibrate(student, self.teacher, self._sample[:CALIBRATED_IMAGES], self.basis)
         return student
 
     def _keep_lessons(self) -> None:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from ..config import ODEViTConfig, SolverConfig
 from ..errors import UserError
+from ..field import CenterNorm
 from ..model import ODEViT
 from ..vit import ViT
 
@@ -99,6 +100,34 @@ def _copy_tokens(student: ODEViT, teacher: ViT, basis: Tensor | None) -> None:
     own.cls.copy_(basis @ others.cls)
     own.positions.copy_(others.positions @ basis.T)
     own.registers[:same].copy_(others.registers[:same] @ basis.T)
+
+
+@torch.no_grad()
+def calibrate(student: ODEViT, teacher: ViT, images: Tensor, basis: Tensor | None = None) -> None:
+    """Scale the blocks of a fresh student so that its field is as fast on the teacher's states as the teacher is, in place.
+
+    A frozen embedding is small (0.02 at birth) and CenterNorm keeps it so, where the teacher's LayerNorm does not: a field of
+    spectral norm 1 would hardly move. gamma becomes 1 / rms of the centred states, which gives normalised tokens the size that
+    LayerNorm gives them; then the maps out of both branches are scaled until mean |f(h_l)|^2 = mean |h_{l+1} - h_l|^2.
+
+    Args:
+        student: in eval mode.
+        images: normalised, (n, C, H, W).
+        basis: map (d, D) of the teacher's states for a student of width d.
+    """
+    states = teacher.trajectory(images).x[:, :, : teacher.layout.patches.stop]  # (L + 1, n, CLS and patches, D)
+    states = states if basis is None else states @ basis.to(states).T
+    size = (states[:-1] - states[:-1].mean(-1, keepdim=True)).square().mean().sqrt()
+    speed, own = states.diff(dim=0).square().mean().sqrt(), student.initial_state(images)[:, student.layout.registers]
+    for i, block in enumerate(student.field.blocks):
+        for norm in (block.norm1, block.norm2):
+            if isinstance(norm, CenterNorm):
+                norm.gamma.div_(size)
+        t = (i + 0.5) * student.solver.horizon / len(student.field.blocks)
+        moves = [student.field(t, torch.cat([x, own], 1))[:, : teacher.layout.patches.stop] for x in states[:-1]]
+        factor = speed / torch.stack(moves).square().mean().sqrt()
+        for out in (block.attn.proj, block.mlp.fc2):  # type: ignore[union-attr]
+            out.weight.mul_(factor)  # type: ignore[operator, union-attr]
 
 
 def class_order(teacher: ViT, classes: tuple[str, ...]) -> tuple[str, ...] | None:
