@@ -40,9 +40,10 @@ def measured(model: Backbone, test: ImageSet, val: ImageSet) -> dict[str, Any]:
 
 def solver_change(rows: list[dict], steps: int) -> tuple[dict, dict]:
     """The row that moves the accuracy most among solvers with the trained steps or more, and the cheapest within one point."""
-    enough = [row for row in rows if row["steps"] is None or row["steps"] >= steps]
+    solved = [row for row in rows if row["change"] is not None]  # None: the state blew up under that solver
+    enough = [row for row in solved if row["steps"] is None or row["steps"] >= steps]
     worst = max(enough, key=lambda row: abs(row["change"]))
-    return worst, min((row for row in rows if abs(row["change"]) <= 0.01), key=lambda row: row["nfe"])
+    return worst, min((row for row in solved if abs(row["change"]) <= 0.01), key=lambda row: row["nfe"])
 
 
 def solver_lines(rows: list[dict], steps: int) -> str:
@@ -66,7 +67,7 @@ def rows_of_card(found: dict[str, Any], seed: int) -> dict[str, dict]:
     test = {"split": "test", "n": found["test"]["n"], "seed": seed}
     names = {"top-1 accuracy, test": "top1", "top-5 accuracy, test": "top5", "calibration error, test": "ece"}
     rows = {name: {"value": found["test"][key], **test} for name, key in names.items()}
-    for row in found["sweep"]:
+    for row in (row for row in found["sweep"] if row["top1"] is not None):
         where = {"split": row["split"], "n": row["n"], "seed": seed}
         rows[f"top-1 accuracy, {named(row)} (NFE {row['nfe']})"] = {"value": row["top1"], **where}
     return rows
