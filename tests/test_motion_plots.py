@@ -31,6 +31,16 @@ def test_length_is_the_integral_of_the_speed():
     assert np.allclose(length_so_far(known.paths(speed=speed, time=np.array([0.0, 1.0, 3.0])))[:, 0, 0], [0, 2, 10])
 
 
+def test_differences_have_no_ends_and_their_length_is_the_polygons():
+    speed = known.paths().speed.copy()
+    speed[-1] = np.nan
+    report = known.paths(speed=speed, derivatives="differences", time=np.array([0.0, 1.0, 3.0]))
+    assert np.allclose(length_so_far(report)[-1], speed[0] + 2 * speed[1])
+    made = token_motion(report)
+    assert lines(made.axes[0])["CLS"][:, 0].tolist() == [0, 1] and lines(made.axes[2])["CLS"][:, 0].tolist() == [0, 1, 3]
+    assert made.get_supxlabel() == "speed and curvature by differences of the saved states"
+
+
 def test_collapse_draws_what_the_report_says():
     report = known.paths()
     axes = token_collapse(report).axes

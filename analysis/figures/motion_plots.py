@@ -30,13 +30,15 @@ def token_motion(paths: TokenPathReport) -> Figure:
     made, grid = style.panels(2, 2, height=1.2 if narrow() else 0.72)
     for index, (name, where) in enumerate(token_kinds(paths).items()):
         for ax, values in zip(grid.flat, (paths.speed, paths.curvature, length_so_far(paths))):
-            style.curve(ax, paths.time, samples(values[..., where]), name, index)
+            style.curve(ax, *_defined(paths, values, where), name, index)
         shares(grid[1, 1], paths.straightness[:, where], name, index)
     for ax, label in zip(grid.flat, ("speed (state/$t$)", "curvature (1/state)", "length so far (state)")):
         ax.set(xlabel=style.TIME, ylabel=label)
         ax.set_ylim(bottom=min(0.0, ax.get_ylim()[0]))
     grid[1, 1].set(xlabel="straightness $s$", ylabel="share of tokens $\\leq s$", ylim=(0, 1))
     top_legend(made, grid[0, 0])
+    if paths.derivatives == "differences":
+        style.note(made, "speed and curvature by differences of the saved states")
     return made
 
 
@@ -45,10 +47,17 @@ def samples(values: np.ndarray) -> np.ndarray:
     return values.reshape(len(values), -1).T
 
 
+def _defined(paths: TokenPathReport, values: np.ndarray, where: slice) -> tuple[np.ndarray, np.ndarray]:
+    """(times, samples) without the ends at which differences have no neighbour."""
+    there = np.ones(len(values), dtype=bool) if paths.derivatives == "exact" else np.isfinite(values).any((1, 2))
+    return paths.time[there], samples(values[there][..., where])
+
+
 def length_so_far(paths: TokenPathReport) -> np.ndarray:
-    """Integral of the speed from the first saved time on, trapezoidal rule, (K, B, N)."""
+    """Integral of the speed from the first saved time on, (K, B, N): trapezoids, or the polygon where it is a difference."""
     gaps = np.abs(np.diff(paths.time))[:, None, None]
-    steps = gaps * (paths.speed[1:] + paths.speed[:-1]) / 2
+    speed = paths.speed[:-1] if paths.derivatives == "differences" else (paths.speed[1:] + paths.speed[:-1]) / 2
+    steps = gaps * speed
     return np.concatenate([np.zeros_like(paths.speed[:1]), steps.cumsum(0)])
 
 
