@@ -57,8 +57,11 @@ def draw_pairs(c: CompareCommand, sheets: Sequence[Sheet], command: str) -> list
         if not (entry.takes_axes() and entry.reports and all(name in names for names in drawn)):
             continue
         given = [arguments(entry, sheet.reports) for sheet in sheets]
-        with paper(c.venue, c.columns, c.font or FONT):
-            figure = side_by_side(entry, given, [sheet.name for sheet in sheets])
+        try:
+            with paper(c.venue, c.columns, c.font or FONT):
+                figure = side_by_side(entry, given, [sheet.name for sheet in sheets])
+        except UserError:
+            continue  # it takes axes of another kind
         used = [report for group in given for report in flat(group)]
         title, caption = caption_of(entry.function)
         paths = save(figure, c.out / "pairs" / name, reports=used, command=command, caption=caption, dpi=c.dpi)

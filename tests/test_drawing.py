@@ -63,7 +63,7 @@ def test_two_models_side_by_side_have_the_same_limits():
     left, right = figure.axes
     assert left.get_ylim() == right.get_ylim() and left.get_xlim() == right.get_xlim()
     assert left.get_ylim()[0] < 0.2 and left.get_ylim()[1] > 0.9
-    assert [t.get_text() for ax in (left, right) for t in ax.texts] == ["A", "B"]
+    assert [part.get_suptitle() for part in figure.subfigs] == ["A", "B"]
 
 
 def test_only_figures_of_one_axes_go_into_panels():

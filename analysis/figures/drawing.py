@@ -4,6 +4,7 @@ import contextlib
 import fnmatch
 import inspect
 import json
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from ..reports import Report
 from . import style
 from .outputs import caption_of, save, write_bytes, write_sidecar
 
+NARROWEST = 1.4  # inches of a panel next to another
 Reports = Mapping[str, Sequence[Report]]  # by the names of analysis.running.JOBS, and those of reports.model_folders.of_folder
 
 
@@ -146,22 +148,38 @@ def write_list(drawn: Sequence[Drawn], out) -> Path:
 
 @style.figure
 def side_by_side(entry: Entry, groups: Sequence[Sequence[Any]], names: Sequence[str]) -> Figure:
-    """One figure for each model, in panels next to each other with the same limits.
+    """One figure for each model, in panels with the same limits, under each other where they would be too narrow.
 
     Args:
         entry: a figure that takes `ax`.   groups: its arguments for each model.   names: of the models, over the panels.
     """
-    made, axes = style.panels(1, len(groups), height=0.62)
-    for ax, given, name in zip(axes[0], groups, names):
-        entry.function(*given, ax=ax, **entry.options)
-        ax.annotate(name, (1, 1), xycoords="axes fraction", ha="right", va="bottom", fontweight="bold", in_layout=False)
-    _share_limits(list(axes[0]))
+    count = len(groups)
+    made, axes = _panels_of(entry, groups, names, (1, count), 0.62)
+    if min(ax.get_window_extent().width for ax in axes) < NARROWEST * made.dpi or not all(ax.axison for ax in axes):
+        made, axes = _panels_of(entry, groups, names, (count, 1), 0.62 * count)
     return made
 
 
+def _panels_of(
+    entry: Entry, groups: Sequence[Sequence[Any]], names: Sequence[str], shape: tuple[int, int], height: float
+) -> tuple[Figure, list[Axes]]:
+    made, axes = style.new_figure(height), []
+    for part, given, name in zip(made.subfigures(*shape, squeeze=False).flat, groups, names):
+        axes.append(part.add_subplot())
+        part.suptitle(name, fontweight="bold")
+        entry.function(*given, ax=axes[-1], **entry.options)
+    _share_limits(axes)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="constrained_layout not applied")  # they are too narrow, which is asked next
+        made.draw_without_rendering()
+    return made, axes
+
+
 def _share_limits(axes: Sequence[Axes]) -> None:
-    """The same limits on all axes, where they hold no image and have one kind of scale."""
+    """The same limits on all axes, where they hold no image, have one kind of scale and are free to take them."""
     if any(ax.images for ax in axes) or len({(ax.get_xscale(), ax.get_yscale()) for ax in axes}) > 1:
+        return
+    if any(ax.get_aspect() != "auto" and ax.get_adjustable() == "datalim" for ax in axes):
         return
     for limits, put in (("get_xlim", "set_xlim"), ("get_ylim", "set_ylim")):
         found = np.array([getattr(ax, limits)() for ax in axes])

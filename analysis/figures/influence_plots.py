@@ -145,7 +145,8 @@ def effect_map(report: EffectMapReport, quantity: str = "kl", *, ax: Axes | None
     at = range(0, len(report.regions), -(-len(report.regions) // 16))
     long = max(map(len, report.regions)) > 4
     ax.set_xticks(at, [report.regions[i] for i in at], rotation=45 if long else 0, ha="right" if long else "center")
-    ax.set_xlabel(f'region changed (the change: "{report.change}", of each region in turn)')
+    ax.set_xlabel("region changed")
+    style.note(made, f"the change, of each region in turn: {report.change}")
     ax.set_ylabel(style.TIME)
     made.colorbar(image, ax=ax, label=label)
     return made

@@ -12,6 +12,7 @@ from odevit.errors import UserError
 from ..reports import DiscretizationReport, OrderReport, SwapReport
 from . import style
 
+LEAST_SPAN = 0.1  # of an axis of shares
 DECADES_ABOVE = 1e6  # times the largest error, where the axes end
 ESTIMATES = {
     "measured": "measured",
@@ -171,8 +172,18 @@ def solver_accuracy(report: SwapReport, *, against: str = "nfe", ax: Axes | None
         ax.set_xlabel("field evaluations of a solve (NFE)")
         _thin(ax, drawn)
     ax.set_ylabel(f"accuracy ({report.images} images)")
+    _share_axis(ax)
     style.outside_legend(ax, columns=5)
     return made
+
+
+def _share_axis(ax: Axes) -> None:
+    """Limits of shares within [0, 1] and at least LEAST_SPAN apart, so that one image more or less looks like that."""
+    low, high = ax.get_ylim()
+    spare = max(0.0, LEAST_SPAN - (high - low)) / 2
+    low, high = low - spare, high + spare
+    shift = min(0.0, 1.02 - high) + max(0.0, -0.02 - low)
+    ax.set_ylim(max(-0.02, low + shift), min(1.02, high + shift))
 
 
 def _thin(ax: Axes, values) -> None:
@@ -202,5 +213,6 @@ def solver_flips(report: SwapReport, *, ax: Axes | None = None) -> Figure:
     _thin(ax, report.nfe)
     ax.set_xlabel("field evaluations of a solve (NFE)")
     ax.set_ylabel("share of the images")
+    _share_axis(ax)
     style.outside_legend(ax, columns=5)
     return made

@@ -29,8 +29,8 @@ from .outputs import caption_of, check_report, check_reports, check_same_model, 
 
 __all__ = [
     "DASHES", "MARKERS", "OKABE_ITO", "TIME", "VENUES", "caption_of", "check_report", "check_reports", "check_same_model",
-    "class_colour", "class_marker", "curve", "diverging", "dots", "figure", "line", "new_axes", "note", "note_gaps",
-    "outside_legend", "page", "panels", "paper", "save", "sequential", "width", "writing",
+    "class_colour", "class_marker", "curve", "diverging", "dots", "figure", "line", "new_axes", "new_figure", "note",
+    "note_gaps", "outside_legend", "page", "panels", "paper", "save", "sequential", "width", "writing",
 ]  # fmt: skip
 
 VENUES = {"neurips": (5.5,), "icml": (3.25, 6.75), "cvpr": (3.25, 6.875), "ieee": (3.5, 7.16)}  # inches by columns
@@ -121,8 +121,9 @@ def figure(function: F) -> F:
 
     @functools.wraps(function)
     def draw(*args, **kwargs) -> Figure:
-        inside = _page.get() is not None or kwargs.get("ax") is not None
-        style: AbstractContextManager[None] = nullcontext() if inside else paper()
+        if kwargs.get("ax") is not None:
+            return function(*args, **kwargs)
+        style: AbstractContextManager[None] = nullcontext() if _page.get() else paper()
         with style:
             made = function(*args, **kwargs)
             made.draw_without_rendering()
@@ -141,7 +142,7 @@ def new_axes(ax: Axes | None = None, *, height: float = 0.62, projection: str | 
         root = ax.get_figure(root=True)
         assert root is not None
         return root, ax
-    made = _new_figure(height)
+    made = new_figure(height)
     return made, made.add_subplot(projection=projection)
 
 
@@ -151,7 +152,7 @@ def panels(rows: int, columns: int, *, height: float = 0.62, **options) -> tuple
     Args:
         height: of the whole figure, as a share of its width.   options: of `Figure.subplots` (sharex, width_ratios).
     """
-    made = _new_figure(height)
+    made = new_figure(height)
     return made, made.subplots(rows, columns, squeeze=False, **options)
 
 
@@ -160,7 +161,8 @@ def page() -> tuple[str, int]:
     return _page.get() or ("neurips", 1)
 
 
-def _new_figure(height: float) -> Figure:
+def new_figure(height: float) -> Figure:
+    """An empty figure of the page's width, `height` times as high."""
     wide = width(*page())
     return Figure(figsize=(wide, height * wide))
 

@@ -97,14 +97,14 @@ def jasmin_bounds(tokens: int = 16, *, ax: Axes | None = None) -> Figure:
         tokens: number of keys.   ax: axes to draw on.
     """
     made, ax = style.new_axes(ax, height=0.5)
-    beta = np.linspace(0.0, 16.0, 801)
+    beta = np.linspace(0.0, 16.0, 201)
     for k in (1, 2, 3):
         for winners, dash in ((1, "-"), (2, "--")):
             weights = np.ones((beta.size, tokens))
             weights[:, :winners] = np.exp(beta)[:, None]
             p = weights / weights.sum(-1, keepdims=True)
             label = f"$g_{k}$" + (", one key" if winners == 1 else ", two keys")
-            look = style.dots(k - 1) | {"linestyle": dash, "markevery": 80, "markersize": 2.8}
+            look = style.dots(k - 1) | {"linestyle": dash, "markevery": 20, "markersize": 2.8}
             ax.plot(p[:, 0], g(p, k), label=label, **look)
     ax.axhline(0.5, color="0.4", linestyle="dotted", linewidth=0.8)
     ax.set_xlabel(f"largest entry $p_{{(1)}}$ of an attention row over {tokens} keys")
