@@ -80,16 +80,23 @@ def jasmin(attention: Tensor, k: int = 0) -> Tensor:
     n = attention.shape[-1]
     if not 0 <= k <= n:
         raise UserError(f"jasmin: k = {k} is not between 0 and {n} tokens")
-    top = _two_largest(attention) if k == 0 else attention.topk(min(k + 1, n), dim=-1).values
+    with torch.no_grad():  # only the row that attains the maximum has a gradient, so only that row is recorded
+        worst = _log_ratio(attention, k).argmax(-1)[..., None, None]  # (K, B, H, 1, 1)
+    row = attention.gather(-2, worst.expand(*worst.shape[:-1], n))
+    return _log_ratio(row, k).mean()
+
+
+def _log_ratio(p: Tensor, k: int) -> Tensor:
+    """log g_1, or log(g_1 / g_k) for k >= 1, of rows p (..., N), shape (...)."""
+    top = _two_largest(p) if k == 0 else p.topk(min(k + 1, p.shape[-1]), dim=-1).values
     top = top.to(torch.promote_types(top.dtype, torch.float32))
     padded = F.pad(top, (0, 1)) if top.shape[-1] < max(k, 1) + 1 else top
     g = padded[..., :-1] * (1 - padded[..., :-1] + padded[..., 1:])
     logs = g.clamp_min(torch.finfo(g.dtype).tiny).log()
-    rows = logs[..., 0] - (logs[..., k - 1] if k else 0.0)  # (K, B, H, N)
-    return rows.amax(-1).mean()
+    return logs[..., 0] - (logs[..., k - 1] if k else 0.0)
 
 
 def _two_largest(rows: Tensor) -> Tensor:
-    """The two largest of each row of non-negative numbers, (..., 2); four times faster than topk on a CPU."""
+    """The two largest of each row of non-negative numbers, (..., 2); several times faster than topk on a CPU."""
     largest, where = rows.max(-1, keepdim=True)
     return torch.cat([largest, rows.scatter(-1, where, 0.0).amax(-1, keepdim=True)], -1)
