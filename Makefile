@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test fast lint install clean
+.PHONY: demo test figures fast lint install clean
 
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -15,6 +15,10 @@ install: $(STAMP)
 
 demo: $(STAMP)
 	$(BIN)/odevit demo
+
+# the figures of the README and a page of all of them, figures/index.html, from a shipped model
+figures: $(STAMP)
+	$(BIN)/odevit figures checkpoints/odevit_digits --out figures --images 64 --gallery --dpi 110 --force
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
