@@ -20,7 +20,7 @@ STEPS = (2, 3, 4, 8, 16)
 
 
 def digits_run(out: Path, *, seed: int = 0, epochs: int = 60, curvature: float = 1.0) -> TrainConfig:
-    """The run of the demo: `odevit_digits` on scikit-learn's digits; one thread, since so small a model gains nothing from two."""
+    """The run of the demo: `odevit_digits` on scikit-learn's digits; one thread, since two gain nothing at this size."""
     model, solver = preset("odevit_digits")
     return TrainConfig(
         preset="odevit_digits", model=model, solver=solver, data=DataConfig(source="digits"),  # type: ignore[arg-type]

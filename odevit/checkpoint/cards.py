@@ -31,7 +31,8 @@ def model_card(
     """
     facts = facts or {}
     kind = facts.get("kind", "odevit")
-    front = _FRONT.format(tags="\n".join(f"  - {tag}" for tag in dict.fromkeys(("odevit", kind, "neural-ode", "vision-transformer"))))
+    tags = dict.fromkeys(("odevit", kind, "neural-ode", "vision-transformer"))
+    front = _FRONT.format(tags="\n".join(f"  - {tag}" for tag in tags))
     made = {
         "Data": data or facts.get("data", {}).get("source", ""), "Losses": losses, "Command": f"`{command}`" if command else "",
         "Commit": commit, "Hardware": hardware,
