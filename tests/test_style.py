@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from analysis.figures import exponents_by_class, jacobian_eigenvalues, style
+from analysis.figures import exponents_by_class, jacobian_eigenvalues, style, token_growth
 from odevit.errors import UserError
 
 PAGES = [(venue, columns) for venue, widths in style.VENUES.items() for columns in range(1, len(widths) + 1)]
@@ -51,12 +51,13 @@ def test_settings_are_put_back_and_text_is_7_to_9_points():
     assert texts and all(7 <= t.get_fontsize() <= 9 for t in texts)
 
 
-def test_text_keeps_its_size_when_drawn_outside_of_the_paper(tmp_path):
-    """Matplotlib makes ticks at the first drawing, with the settings of that moment."""
-    made = exponents_by_class(known.exponents())
-    with matplotlib.rc_context({"xtick.labelsize": 30, "ytick.labelsize": 30}):
+def test_text_keeps_its_look_when_drawn_outside_of_the_paper(tmp_path):
+    """Matplotlib makes most ticks at the first drawing."""
+    made = token_growth(known.certificate())
+    with matplotlib.rc_context({"xtick.labelsize": 30, "ytick.labelsize": 30, "mathtext.fontset": "dejavuserif"}):
         made.savefig(tmp_path / "figure.png")
-    assert {t.get_fontsize() for ax in made.axes for t in [*ax.get_xticklabels(), *ax.get_yticklabels()]} == {7}
+    labels = made.axes[0].get_yticklabels()
+    assert {(t.get_fontsize(), t.get_math_fontfamily()) for t in labels} == {(7, "stix")} and len(labels) > 2
 
 
 def test_axes_of_the_caller_keep_the_style_of_the_caller():

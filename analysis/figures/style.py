@@ -116,7 +116,7 @@ def _families(font: str) -> list[str]:
 def figure(function: F) -> F:
     """Decorator of every figure: in the style of the paper in force, or of NeurIPS where there is none, or that of `ax`.
 
-    Ticks are made here, since matplotlib would make them at the first drawing, with the settings of that moment.
+    The layout is done here, so that a figure comes back finished: what is measured on it is what will be on paper.
     """
 
     @functools.wraps(function)
