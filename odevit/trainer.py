@@ -182,7 +182,7 @@ class Trainer:
             bar.update()
             if self.processes.any(self.interrupted):
                 p.sums = self._total(p.sums) | {"seconds": earlier + time.perf_counter() - started}
-                self._save_state()
+                self.processes.from_first(self._save_state)  # nobody leaves, and resumes, before it is on disk
                 raise KeyboardInterrupt(f"saved {self.state_file}; go on with --resume")
         self._finish_epoch(earlier + time.perf_counter() - started)
 
