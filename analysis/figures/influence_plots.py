@@ -95,7 +95,7 @@ def influence_on_patches(reports: InfluenceReport | Sequence[InfluenceReport], l
     rows, columns = known.grid
     made, axes = style.panels(2, len(maps), height=min(0.9, 0.12 + 0.8 * 2 / len(maps) * rows / columns))
     onto, out = [b[0, known.patches] for b in maps], [b[known.patches, 0] for b in maps]
-    for row, (label, vectors) in enumerate((("patch moves CLS", onto), ("CLS moves patch", out))):
+    for row, (label, vectors) in enumerate((("patch\nmoves CLS", onto), ("CLS\nmoves patch", out))):
         values = [style.note_gaps(made, v.reshape(rows, columns), "influence") for v in vectors]
         top = float(np.nanmax(values)) or 1.0
         for column, value in enumerate(values):
@@ -132,7 +132,7 @@ def effect_map(report: EffectMapReport, quantity: str = "kl", *, ax: Axes | None
     """Effect of an intervention over times and regions.
 
     The flow is restarted at t with one region of the state changed, and goes on to T; colour: the effect on the logits, mean
-    over the images. Where and when the class is decided, a change matters most.
+    over the images, on a logarithmic scale where it is a divergence. A change matters most where and when the class is decided.
 
     Args:
         report: EffectMapReport.   quantity: kl, flipped, logit_change, margin_change or size.   ax: axes to draw on.
@@ -140,7 +140,8 @@ def effect_map(report: EffectMapReport, quantity: str = "kl", *, ax: Axes | None
     made, ax = style.new_axes(ax, height=0.45)
     values, label, signed = _chosen(report, quantity)
     values = style.note_gaps(made, values, label)
-    image = ax.imshow(values, aspect="auto", interpolation="nearest", origin="lower", **_colours(values, signed))
+    colours = {"norm": _log_norm(values)} if quantity == "kl" else _colours(values, signed)
+    image = ax.imshow(values, aspect="auto", interpolation="nearest", origin="lower", **colours)
     ax.set_yticks(range(len(report.time)), [f"{t:g}" for t in report.time])
     at = range(0, len(report.regions), -(-len(report.regions) // 16))
     long = max(map(len, report.regions)) > 4
