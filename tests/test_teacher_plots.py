@@ -29,6 +29,8 @@ def test_control_points_follow_the_temperature():
     assert np.allclose(cold, [0, 0, 6, 6]) and np.allclose(hot, [0, 2, 4, 6], atol=1e-4)
     warm = np.asarray(control_points(d, temperatures=(1.0,)).axes[0].collections[0].get_offsets())[:, 0]
     assert np.allclose(np.diff(warm), 3 * np.exp(d) / np.exp(d).sum())
+    whole = np.asarray(control_points(d, temperatures=(1.0,), steps=12).axes[0].collections[0].get_offsets())[:, 0]
+    assert np.allclose(np.diff(whole) * 4, [1, 8, 3])  # 12 steps of a quarter, shares .09, .67, .24
 
 
 def test_distances_and_temperatures_that_make_no_sense():

@@ -39,8 +39,10 @@ def match_distance(report: MatchReport, *, ax: Axes | None = None) -> Figure:
 
 
 @style.figure
-def control_points(distances, temperatures: Sequence[float] = (0.1, 0.3, 1.0, 3.0, 10.0), horizon: float | None = None, *,
-                   ax: Axes | None = None) -> Figure:  # fmt: skip
+def control_points(
+    distances, temperatures: Sequence[float] = (0.1, 0.3, 1.0, 3.0, 10.0), horizon: float | None = None,
+    steps: int | None = None, *, ax: Axes | None = None,
+) -> Figure:  # fmt: skip
     """Placement of control points against temperature.
 
     Times of the teacher's layers: the way to each takes the share softmax(d / temperature) of T, d = the teacher's mean
@@ -49,8 +51,11 @@ def control_points(distances, temperatures: Sequence[float] = (0.1, 0.3, 1.0, 3.
 
     Args:
         distances: d, shape (L,), of the L steps between L + 1 hidden states.   temperatures: in the unit of d, positive.
-        horizon: T; L unless given.   ax: axes to draw on.
+        horizon: T; L unless given.   steps: of the solver, on which the points lie by largest remainders; the shares
+            themselves unless given.   ax: axes to draw on.
     """
+    from odevit.distillation.control_points import apportion, shares
+
     d = np.asarray(distances, dtype=float)
     if d.ndim != 1 or d.size == 0 or not np.isfinite(d).all():
         raise UserError(f"distances: shape {d.shape}; one finite distance for each step between hidden states is needed")
@@ -58,8 +63,9 @@ def control_points(distances, temperatures: Sequence[float] = (0.1, 0.3, 1.0, 3.
         raise UserError(f"temperatures: {tuple(temperatures)} must be positive")
     made, ax = style.new_axes(ax, height=0.4)
     for row, temperature in enumerate(temperatures):
-        mass = np.exp((d - d.max()) / temperature)
-        times = (horizon or d.size) * np.append(0.0, np.cumsum(mass) / mass.sum())
+        parts = shares(d.tolist(), temperature)
+        parts = parts if steps is None else [count / steps for count in apportion(parts, steps)]
+        times = (horizon or d.size) * np.append(0.0, np.cumsum(parts))
         ax.plot(times, np.full(times.size, row), "-", color="0.8", zorder=1)
         ax.scatter(times, np.full(times.size, row), c=np.arange(times.size), cmap=style.sequential, s=14, edgecolors="black",
                    linewidths=0.3, zorder=2)  # fmt: skip
