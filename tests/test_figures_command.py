@@ -89,6 +89,7 @@ def test_names_of_models_are_told_apart(tmp_path):
         model_names([tmp_path / "x", tmp_path / "y" / ".." / "x"])
 
 
+@pytest.mark.slow
 def test_two_seeds_become_one_row_and_reports_are_not_computed_twice(odevit, models, tmp_path):
     arguments = ("figures", *models, "--images", 4, "--only", "solver_flips", "jasmin_bounds", "training_curves", "--dpi", 60)
     assert odevit(*arguments, "--out", tmp_path / "a", "--reports", tmp_path / "r", "--gallery")[0] == 0
