@@ -16,6 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from odevit.backbone import Backbone
+from odevit.checkpoint import model_hash
 from odevit.errors import NonFiniteError, UserError
 from odevit.flow import integrate, piece_at
 from odevit.trajectory import TimeGrid
@@ -86,7 +88,9 @@ def provenance(f: Any, x: Tensor, seed: int | None = None, note: str = "") -> Pr
     """Provenance of numbers computed from f at x: hash of the weights where f is a module (or one's method), dtype, device."""
     owner = getattr(f, "__self__", f)
     model = ""
-    if isinstance(owner, nn.Module):
+    if isinstance(owner, Backbone):
+        model = f"{type(owner).__name__} {model_hash(owner)}"
+    elif isinstance(owner, nn.Module):
         digest = hashlib.sha256()
         for name, weight in owner.state_dict().items():
             exact = weight.detach().cpu().to(torch.float64)  # so that a model and its float64 copy have one hash

@@ -2,11 +2,8 @@
 
 import platform
 import shlex
-import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,6 +13,7 @@ from .checkpoint import model_card
 from .config import DistillConfig, TrainConfig, ViTConfig, preset, to_dict
 from .config.distilling import FREE_OF_TEACHER
 from .evaluate import Scores, macs, parameters, trained_nfe
+from .revision import commit
 
 TERMS = ("trajectory", "attention", "logits", "curvature", "jasmin")
 HOW = ("preset", "resume", "force")  # fields that say how a run is started, not what it is
@@ -60,16 +58,6 @@ def _flags(config, default, prefix: str) -> Iterator[str]:
                 yield f"--{flag}" if value else f"--{prefix}no-{field.name.replace('_', '-')}"
             else:
                 yield from (f"--{flag}", *map(str, value if isinstance(value, tuple) else (value,)))
-
-
-@cache
-def commit() -> str:
-    """Short hash of the commit this code was checked out from, with + where files differ from it; '' outside a repository."""
-    ask = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty=+", "--exclude=*"]
-    try:
-        return subprocess.run(ask, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        return ""
 
 
 def hardware(device: torch.device, world: int = 1) -> str:

@@ -8,8 +8,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from analysis.cost import Products
 from analysis.lyapunov import auc_interval, exponents_over, finite_time_exponents, kaplan_yorke, lyapunov_spectrum, net_and_ode
 from analysis.operators import as_float64, flow_jacobian, jacobian, tangent_flow
 from analysis.reports import LyapunovReport, Report
@@ -276,18 +276,6 @@ def test_exponents_over_images_are_those_of_each_image(discrete):
     np.testing.assert_allclose(blind.exponents[:, 0], found.exponents[:2, 0], atol=1e-8)
     with pytest.raises(UserError, match="labels: shape"):
         exponents_over(model, images, labels[:2])
-
-
-class Products(TorchDispatchMode):
-    """Counts multiply-adds of matrix products."""
-
-    total = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        out = func(*args, **(kwargs or {}))
-        if str(func).startswith(("aten.mm", "aten.bmm", "aten.addmm", "aten.baddbmm")):
-            self.total += out.numel() * args["add" in str(func)].shape[-1]
-        return out
 
 
 def test_sixteen_tangents_cost_at_most_one_and_a_half_solves_each():

@@ -8,7 +8,6 @@ import io
 import json
 import math
 import os
-import subprocess
 import sys
 from dataclasses import asdict, dataclass, field, fields
 from functools import cache
@@ -19,18 +18,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from odevit.errors import UserError
+from odevit.revision import commit
 
 FORMAT = 1  # raised when a file of this version cannot be read by the code before it
-
-
-@cache
-def _commit() -> str:
-    """Short hash of the commit this code was checked out from, with + where files differ from it; '' outside a repository."""
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty=+", "--exclude=*"]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        return ""
 
 
 @cache
@@ -56,7 +46,7 @@ class Provenance:
     device: str = ""
     seed: int | None = None
     command: str = field(default_factory=lambda: " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]) if sys.argv[0] else "")
-    commit: str = field(default_factory=_commit)
+    commit: str = field(default_factory=commit)
     created_by: str = field(default_factory=_version)
     note: str = ""
 
