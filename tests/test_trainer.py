@@ -122,6 +122,7 @@ def wait_for_progress(process, state: Path) -> None:
 def test_a_run_killed_at_random_moments_ends_with_the_bits_of_one_that_was_not(tmp_path):
     whole, broken, draw, kills = tmp_path / "whole", tmp_path / "broken", random.Random(0), 0
     trained(tiny(whole, **LONG), digits())
+    reached = []
     for _ in range(6):
         process = child(broken)
         wait_for_progress(process, broken / "state.pt")
@@ -130,9 +131,11 @@ def test_a_run_killed_at_random_moments_ends_with_the_bits_of_one_that_was_not(t
             kills += 1
             os.kill(process.pid, signal.SIGKILL)
         process.join()
+        reached.append(load_training_state(broken / "state.pt")["progress"]["epoch"])
     process = child(broken)
     process.join()
     assert process.exitcode == 0 and kills >= 2
+    assert all(a < b for a, b in zip(reached, reached[1:]) if a < LONG["optim__epochs"])  # it goes on, not over again
     assert left_behind(whole) == left_behind(broken)
 
 
