@@ -1,0 +1,1 @@
+"""Report -> plotly Figure, one function per chart of the browser app; no streamlit, no torch."""
