@@ -19,7 +19,7 @@ from odevit.trajectory import Trajectory
 
 from .lipschitz.softmax_norms import softmax_gap
 from .operators import as_float64, check_finite, provenance
-from .reports.paths import AttentionReport
+from .reports.paths import AttentionReport, AttentionRowsReport
 
 CHUNK = 2**24  # numbers in the attention maps of one pass (128 MiB); images beyond that are taken in turn
 FULL_LIMIT = 2**27  # numbers in full maps that may be kept (1 GiB)
@@ -81,6 +81,16 @@ class _Setting:
             yield p
 
 
+def _setting(model, trajectory: Trajectory) -> tuple[_Setting, Tensor]:
+    """What a pass needs, of a checked trajectory, and its states (K, B, N, D)."""
+    field = getattr(model, "field", model)
+    if not hasattr(field, "attention") or trajectory.layout is None:
+        raise UserError("attention: it needs a model with attention maps and a trajectory with a token layout")
+    check_finite("trajectory", trajectory.x)
+    x, last = trajectory.x.detach().double(), len(trajectory.t) - (trajectory.method == "discrete")
+    return _Setting(as_float64(field), trajectory.t[:last], x[:last], trajectory.layout), x
+
+
 def attention_along(model, trajectory: Trajectory, *, full: bool = False) -> AttentionReport:
     """Attention maps at the saved times, reduced as they are computed; nothing of size N x N is kept unless `full`.
 
@@ -98,13 +108,8 @@ def attention_along(model, trajectory: Trajectory, *, full: bool = False) -> Att
 
     Cost: one attention pass per saved time; memory for one time and a few images.
     """
-    field = getattr(model, "field", model)
-    if not hasattr(field, "attention") or trajectory.layout is None:
-        raise UserError("attention: it needs a model with attention maps and a trajectory with a token layout")
-    check_finite("trajectory", trajectory.x)
-    x, last = trajectory.x.detach().double(), len(trajectory.t) - (trajectory.method == "discrete")
-    setting = _Setting(as_float64(field), trajectory.t[:last], x[:last], trajectory.layout)
-    n, heads = x.shape[2], next(setting.maps(slice(0, 1))).shape[1]
+    setting, x = _setting(model, trajectory)
+    last, n, heads = len(setting.times), x.shape[2], next(setting.maps(slice(0, 1))).shape[1]
     size = last * x.shape[1] * heads * n * n
     if full and size > FULL_LIMIT:
         raise UserError(
@@ -119,11 +124,43 @@ def attention_along(model, trajectory: Trajectory, *, full: bool = False) -> Att
         time=setting.times.numpy(),
         rollout_time=trajectory.t[1:].numpy(),
         rollout=joined.pop("rollout")[: len(trajectory.t) - 1],
-        patch_grid=trajectory.layout.grid,
-        registers=trajectory.layout.num_registers,
+        patch_grid=setting.layout.grid,
+        registers=setting.layout.num_registers,
         row_sum_error=float(joined.pop("row_sum_error").max()),
         maps=joined.pop("maps", None),
         **joined,
+    )
+
+
+def attention_rows(model, trajectory: Trajectory, query: int = 0) -> AttentionRowsReport:
+    """Attention of one query to all tokens at the saved times, and its row of the rollout.
+
+    Args:
+        model, trajectory: as of `attention_along`.   query: position on the token axis; 0 is CLS.
+
+    Returns:
+        AttentionRowsReport, for all images at once: memory for the maps of one time.
+
+    Raises: UserError as `attention_along`, and for a query that is no token. Cost: one attention pass per saved time.
+    """
+    setting, x = _setting(model, trajectory)
+    if not 0 <= query < x.shape[2]:
+        raise UserError(f"query: {query} is outside 0 to {x.shape[2] - 1}")
+    rows, products = [], []
+    made_of = torch.eye(x.shape[2]).to(x)
+    for p in setting.maps(slice(None)):
+        made_of = rollout(p.mean(1)[None])[0] @ made_of
+        rows.append(p[:, :, query])
+        products.append(made_of[:, query])
+    return AttentionRowsReport(
+        provenance=provenance(model, x),
+        query=query,
+        time=setting.times.numpy(),
+        rows=torch.stack(rows).cpu().numpy(),
+        rollout=torch.stack(products).cpu().numpy()[: len(trajectory.t) - 1],
+        rollout_time=trajectory.t[1:].numpy(),
+        patch_grid=setting.layout.grid,
+        registers=setting.layout.num_registers,
     )
 
 

@@ -11,7 +11,14 @@ from problems import randomise
 
 import odevit
 from analysis import attention_maps
-from analysis.attention_maps import attention_along, attention_distance, attention_entropy, patch_distances, rollout
+from analysis.attention_maps import (
+    attention_along,
+    attention_distance,
+    attention_entropy,
+    attention_rows,
+    patch_distances,
+    rollout,
+)
 from odevit import NonFiniteError, TokenLayout, UserError
 from odevit.config import ODEViTConfig, SolverConfig, ViTConfig
 
@@ -158,3 +165,20 @@ def test_bad_input():
         attention_along(lambda t, x: x, trajectory)
     with pytest.raises(NonFiniteError, match="trajectory is NaN"):
         attention_along(model, odevit.Trajectory(trajectory.t, trajectory.x * math.nan, "euler", 0.25, 4, trajectory.layout))
+
+
+@pytest.mark.parametrize("query", [0, 2, 6])
+def test_the_rows_of_one_query_are_those_of_the_full_maps(query):
+    model = tiny()
+    trajectory = model.trajectory(images())
+    everything, rows = attention_along(model, trajectory, full=True), attention_rows(model, trajectory, query)
+    np.testing.assert_allclose(rows.rows, everything.maps[..., query, :], rtol=1e-13)
+    products = rollout(torch.from_numpy(everything.maps[:-1]).mean(2))
+    np.testing.assert_allclose(rows.rollout, products[:, :, query].numpy(), rtol=1e-12)
+    assert rows.query == query and np.array_equal(rows.rollout_time, everything.rollout_time)
+
+
+def test_a_query_that_is_no_token_is_refused():
+    model = tiny()
+    with pytest.raises(UserError, match="query: 7 is outside 0 to 6"):
+        attention_rows(model, model.trajectory(images(1)), 7)

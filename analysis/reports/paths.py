@@ -224,3 +224,29 @@ class AttentionReport(Report):
         """The rollout on the patch grid, (K - 1, B, rows, columns)."""
         rows, columns = self.patch_grid
         return self.rollout[..., 1 : 1 + rows * columns].reshape(*self.rollout.shape[:2], rows, columns)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AttentionRowsReport(Report):
+    """Where one query looks along a trajectory, and what it is made of.
+
+    Attributes:
+        query: position of the query on the token axis.   time: times of the maps (K',).
+        rows: its attention, over all tokens, (K', B, H, N).
+        rollout: its row of the rollout up to rollout_time, over all tokens, (K - 1, B, N).
+        patch_grid, registers: layout of the tokens.
+    """
+
+    query: int
+    time: np.ndarray
+    rows: np.ndarray
+    rollout: np.ndarray
+    rollout_time: np.ndarray
+    patch_grid: tuple[int, ...]
+    registers: int
+
+    axes: ClassVar[dict[str, tuple[str, ...]]] = {
+        "time": ("time",), "rows": (*_HEAD, "token"), "rollout": ("rollout_time", "image", "token"),
+        "rollout_time": ("rollout_time",),
+    }  # fmt: skip
+    units: ClassVar[dict[str, str]] = {"time": "t", "rollout_time": "t"}
