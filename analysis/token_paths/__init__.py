@@ -9,11 +9,12 @@ from .kinematics import curvature, menger
 from .lens import logit_lens
 from .matching import procrustes_distance, teacher_student, warp
 from .measuring import token_paths
+from .pairing import paired_paths
 from .planes import plane_field
 from .regions import patch_region, token_indices
 
 __all__ = [
     "Basis", "cluster_count", "collapse_ratio", "curvature", "effective_rank", "logit_lens", "mean_cosine", "menger",
-    "participation_ratio", "patch_region", "plane_field", "principal_basis", "procrustes_distance", "stable_rank",
-    "teacher_student", "token_indices", "token_paths", "warp",
+    "paired_paths", "participation_ratio", "patch_region", "plane_field", "principal_basis", "procrustes_distance",
+    "stable_rank", "teacher_student", "token_indices", "token_paths", "warp",
 ]  # fmt: skip
