@@ -10,6 +10,7 @@ from problems import randomise
 import analysis
 import odevit
 from analysis.interventions import Change, KnockOut, KnockOutHead, Patch, Perturb, effect_map, effect_maps, intervene
+from analysis.interventions.effect_maps import along_time
 from analysis.interventions.restart import Moment, factual, moment
 from odevit import NonFiniteError, TimeGrid, UserError
 from odevit.config import ODEViTConfig, SolverConfig, ViTConfig
@@ -216,6 +217,16 @@ def test_effect_map_equals_single_interventions(make, chunk, monkeypatch):
                 lead = margin(one.logits_after, best) - margin(one.logits_before, best)
                 np.testing.assert_allclose(report.margin_change[i, j], lead, atol=1e-11)
                 assert np.array_equal(report.flipped[i, j], one.flipped)
+
+
+def test_maps_of_single_times_join_in_the_order_of_time():
+    model, batch = tiny(), images()
+    whole = effect_map(model, batch, [0.0, 1.0], KnockOut())
+    joined = along_time([effect_map(model, batch, [t], KnockOut()) for t in (1.0, 0.0)])
+    for name, axes in whole.axes.items():
+        np.testing.assert_allclose(getattr(joined, name), getattr(whole, name), atol=1e-13, err_msg=f"{name} {axes}")
+    with pytest.raises(UserError, match="maps: tokens all to zero, .*, 1 images cannot follow tokens all to zero"):
+        along_time([whole, effect_map(model, batch[:1], [0.0], KnockOut())])
 
 
 def test_reports_come_back_from_their_files(tmp_path):

@@ -4,7 +4,10 @@ Effect sizes: change of the logits, KL(p_before || p_after) in nats, flips of th
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -110,6 +113,26 @@ def effect_map(
         regions=tuple(str(region) for region in regions),
         **(stacked | {"flipped": stacked["flipped"].astype(bool)}),
     )
+
+
+def along_time(maps: Sequence[EffectMapReport]) -> EffectMapReport:
+    """One map of maps of the same change, regions and images at other times, in the order of their times.
+
+    Raises UserError where changes, regions or the number of images differ.
+    """
+    first = maps[0]
+    for part in maps:
+        if _subject(part) != _subject(first):
+            raise UserError(f"maps: {_subject(part)} cannot follow {_subject(first)}")
+    order = np.argsort(np.concatenate([part.time for part in maps]), kind="stable")
+    names = [name for name, axes in first.axes.items() if axes[0] == "time"]
+    joined: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in maps])[order] for name in names}
+    return replace(first, **joined)
+
+
+def _subject(part: EffectMapReport) -> str:
+    """What a map is of, beside its times."""
+    return f"{part.change}, regions {', '.join(part.regions)}, {part.size.shape[2]} images"
 
 
 def _of_class(logits: Tensor, index: Tensor) -> Tensor:
