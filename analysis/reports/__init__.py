@@ -8,12 +8,13 @@ from .model_folders import ConfigReport, HistoryReport
 from .paths import AttentionReport, LensReport, MatchReport, PlaneReport, TokenPathReport
 from .spectral import InfluenceReport, RangeReport, SpectrumReport, ValueReport, WeightSpectraReport
 from .stepping import DiscretizationReport, OrderReport, RegionReport, SplittingReport, StabilityReport, SwapReport
+from .teaching import PairReport
 from .verdicts import CertificateReport, Verdict
 
 __all__ = [
     "AttentionReport", "CertificateReport", "ConfigReport", "DiscretizationReport", "EffectMapReport", "ExponentsOverReport",
     "FlowBoundReport", "FORMAT", "HistoryReport", "InfluenceReport", "InterventionReport", "LensReport", "LipschitzReport",
-    "LyapunovReport", "MatchReport", "OrderReport", "PlaneReport", "Provenance", "RangeReport", "RegionReport", "Report",
-    "SpectrumReport", "SplittingReport", "StabilityReport", "SwapReport", "TokenPathReport", "ValueReport", "Verdict",
+    "LyapunovReport", "MatchReport", "OrderReport", "PairReport", "PlaneReport", "Provenance", "RangeReport", "RegionReport",
+    "Report", "SpectrumReport", "SplittingReport", "StabilityReport", "SwapReport", "TokenPathReport", "ValueReport", "Verdict",
     "WeightSpectraReport",
 ]  # fmt: skip

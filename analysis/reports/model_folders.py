@@ -54,17 +54,17 @@ def of_folder(folder) -> dict[str, Report]:
             config = json.loads(path.read_text())
         except ValueError:
             raise UserError(f"{path}: damaged, not JSON") from None
-        found["config"] = ConfigReport(config=_tuples(config))
+        found["config"] = ConfigReport(config=tuples(config))
     if (Path(folder) / "log.csv").exists():
         found["history"] = history([folder])
     return found
 
 
-def _tuples(value):
-    """JSON with tuples for lists, as a report holds it."""
+def tuples(value):
+    """What JSON holds, with tuples for lists, as a report holds it."""
     if isinstance(value, dict):
-        return {key: _tuples(v) for key, v in value.items()}
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+        return {key: tuples(v) for key, v in value.items()}
+    return tuple(map(tuples, value)) if isinstance(value, list) else value
 
 
 def history(logs: Sequence[Any], label: str = "") -> HistoryReport:

@@ -7,6 +7,7 @@ loss = sum of weighted terms of `losses` (trajectory, attention, logits, cross-e
 import hashlib
 import json
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,7 +25,7 @@ from ..trajectory import TimeGrid
 from ..vit import ViT
 from .control_points import apportion, control_times, layer_distances, shares
 from .lessons import Lessons, matched_tokens
-from .pairs import PairScores, compare
+from .scoring import PairScores, compare
 from .students import calibrate, check_student, class_order, default_student, principal_map, take_over
 from .terms import Matching
 
@@ -153,7 +154,9 @@ class Distillation:
         return compare(self.teacher, self.student, self.data["val"], self.times, basis=self.basis)
 
     def fit(self) -> PairScores:
-        """Train to the last epoch; returns the pair with the weights that were kept, and writes pair.json (before, after).
+        """Train to the last epoch; returns the pair with the weights that were kept, and writes pair.json.
+
+        It holds the pair before and after, and for a student of another width the map (d, D) of the teacher's states.
 
         Raises:
             RuntimeError: the teacher's weights are not what they were.
@@ -165,6 +168,8 @@ class Distillation:
         if model_hash(self.teacher) != self.hash:
             raise RuntimeError("the teacher changed while it taught")
         if self.trainer.rank == 0:
-            pair = {"before": self.before.to_dict(), "after": after.to_dict()}
+            pair: dict[str, Any] = {"before": self.before.to_dict(), "after": after.to_dict()}
+            if self.basis is not None:
+                pair["map"] = self.basis.tolist()
             write_atomically(self.config.out / PAIR_FILE, (json.dumps(pair, indent=1) + "\n").encode())
         return after

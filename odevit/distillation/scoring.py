@@ -1,6 +1,6 @@
 """A teacher and its student side by side on the same images: how far apart, do they agree, what does each cost."""
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ..data import ImageSet, normalise
+from ..errors import UserError
 from ..evaluate import macs, parameters, predict, trained_nfe
 from ..model import ODEViT
 from ..vit import ViT
@@ -25,7 +26,6 @@ class PairScores:
         agreement: share of images with the same prediction; None where the heads have other classes.
         teacher_accuracy, student_accuracy: top-1; the former None where the head is for other classes.
         parameters, macs, nfe: of (teacher, student).
-        teacher_cls, student_cls: (L + 1, n, D) CLS states, to be drawn in one basis.
     """
 
     split: str
@@ -39,13 +39,10 @@ class PairScores:
     parameters: tuple[int, int]
     macs: tuple[int, int]
     nfe: tuple[int, int]
-    teacher_cls: np.ndarray
-    student_cls: np.ndarray
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the CLS states, ready for JSON."""
-        names = [f.name for f in fields(self) if not f.name.endswith("_cls")]
-        return {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in asdict(self).items() if k in names}
+        """Everything, ready for JSON."""
+        return {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in asdict(self).items()}
 
 
 @torch.no_grad()
@@ -57,17 +54,23 @@ def compare(
     Args:
         times: control times t_1 .. t_L, on the student's steps.
         basis: map (d, D) of the teacher's states for a student of width d.
+
+    Raises:
+        UserError: other widths and no map between them.
     """
+    own, theirs = student.config.embed_dim, teacher.config.embed_dim
+    if basis is None and own != theirs:
+        raise UserError(f"student: width {own}, the teacher has {theirs}; their states need the map between them (basis)")
     device = student.head.weight.device
     pixels = data.images[:images].to(device)
     x = normalise(pixels, student.inputs.mean, student.inputs.std)
     y = normalise(pixels, teacher.inputs.mean, teacher.inputs.std)
-    theirs = teacher.trajectory(y)
+    layers = teacher.trajectory(y)
     training = student.training
-    own = student.eval().trajectory(x, student.grid.with_save([0.0, *times]))
-    looks = [_overlap(student, teacher, own.x[i], theirs.x[i], (0.0, *times)[i], float(i)) for i in range(len(times))]
-    target = theirs.cls if basis is None else theirs.cls @ basis.to(theirs.cls).T
-    gap = (own.cls - target).square().mean((1, 2, 3)) / target.square().mean((1, 2, 3))
+    path = student.eval().trajectory(x, student.grid.with_save([0.0, *times]))
+    looks = [_overlap(student, teacher, path.x[i], layers.x[i], (0.0, *times)[i], float(i)) for i in range(len(times))]
+    target = layers.cls if basis is None else layers.cls @ basis.to(layers.cls).T
+    gap = (path.cls - target).square().mean((1, 2, 3)) / target.square().mean((1, 2, 3))
     mine = predict(student, data.images)[0].argmax(1).cpu()
     same_classes = teacher.config.num_classes == student.config.num_classes
     given = predict(teacher, data.images)[0].argmax(1).cpu() if same_classes else None
@@ -80,7 +83,6 @@ def compare(
         student_accuracy=float((mine == data.labels).double().mean()),
         parameters=(parameters(teacher), parameters(student)), macs=(macs(teacher), macs(student)),
         nfe=(trained_nfe(teacher), trained_nfe(student)),
-        teacher_cls=target.squeeze(2).cpu().numpy(), student_cls=own.cls.squeeze(2).cpu().numpy(),
     )  # fmt: skip
 
 
