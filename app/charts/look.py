@@ -119,7 +119,7 @@ def signed(values: np.ndarray) -> dict:
 
 
 def thin(count: int, budget: int) -> np.ndarray:
-    """Indices of at most `budget` of `count` things, evenly spaced, first and last among them; say so where it leaves any out."""
+    """Indices of at most `budget` of `count` things, evenly spaced, with first and last; say so where it leaves any out."""
     return np.arange(count) if count <= budget else np.unique(np.linspace(0, count - 1, budget).round().astype(int))
 
 

@@ -11,11 +11,12 @@ from ..errors import UserError
 from .augmentation import Augmenter
 from .folders import check_folder, folder
 from .image_sets import ImageSet, describe, normalise
+from .photographs import photographs
 from .pixels import fit_pixels, read_pixels, to_pixels
 from .sources import Arrays, cifar, digits, npz
 from .splits import listed, relabel
 
-__all__ = ["Augmenter", "ImageSet", "check_folder", "describe", "load", "normalise", "read_pixels", "to_pixels"]
+__all__ = ["Augmenter", "ImageSet", "check_folder", "describe", "load", "normalise", "photographs", "read_pixels", "to_pixels"]
 
 SPLITS = ("train", "val", "test")
 NAMED = {"digits": digits, "cifar10": cifar, "cifar100": cifar}

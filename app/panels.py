@@ -1,0 +1,123 @@
+"""What pages are made of: a head, a few numbers, sections whose errors become boxes, plots with their grounds and downloads."""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import streamlit as st
+
+from analysis.reports import Report
+from odevit.errors import NonFiniteError, UserError
+
+from . import computing, exports
+from .charts import look
+from .exports import Made
+from .state import Visit
+
+log = logging.getLogger("odevit.app")
+
+STATUS = {  # colour and icon of each status; the word itself is always there too
+    "proven": ("green", ":material/verified:"),
+    "measured": ("blue", ":material/straighten:"),
+    "vacuous": ("orange", ":material/warning:"),
+}
+KEPT_BYTES, KEPT_PLOTS = 32_000_000, 60  # of what one visitor has seen, for the page Export
+CONFIG = {"displaylogo": False, "modeBarButtonsToRemove": ["lasso2d", "select2d"], "responsive": True}
+
+
+def head(title: str, sentence: str) -> None:
+    """The title of a page and what it shows, in one sentence."""
+    st.header(title, anchor=False)
+    st.caption(sentence)
+
+
+def numbers(items: Sequence[tuple[str, str, str]]) -> None:
+    """At most four numbers on top of a page: (what, value with unit, help)."""
+    if len(items) > 4:
+        raise ValueError(f"{len(items)} numbers; a page has at most four")
+    for column, (label, value, help_text) in zip(st.columns(len(items)), items):
+        column.metric(label, value, help=help_text or None)
+
+
+@contextmanager
+def section(title: str = "") -> Iterator[None]:
+    """A block of a page; what goes wrong in it becomes a box, and the page goes on."""
+    with st.container():
+        if title:
+            st.subheader(title, anchor=False)
+        try:
+            yield
+        except computing.Stopped as stop:
+            st.info(f"Stopped: {stop}.", icon=":material/stop_circle:")
+            st.button("Go on", key=f"go on {stop.key}", on_click=computing.go_on, args=(stop.key,))
+        except (UserError, NonFiniteError) as error:
+            st.error(" ".join(str(error).split()), icon=":material/error:")
+        except Exception as error:
+            log.exception("page section %r", title)
+            said = f"Something broke here ({type(error).__name__}); the server's log has the details."
+            st.error(said, icon=":material/error:")
+
+
+def nothing(text: str) -> None:
+    """The place of a plot that makes no sense here, with the reason."""
+    st.info(text, icon=":material/block:")
+
+
+def plot(
+    visit: Visit, figure: Any, reports: Sequence[Report], *, name: str, title: str, status: str, what: str,
+    paper: Callable[[], Any] | None = None, note: str = "", command: str = "",
+) -> None:  # fmt: skip
+    """A plot with its title, status, explanation and downloads.
+
+    Args:
+        figure: plotly.   reports: what it shows.   name: stable and unique in the app, part of file names.
+        status: measured, proven or vacuous.   what: formula and reference, Markdown.   note: side, residual, what was left out.
+        paper: -> the matplotlib figure of the same, for PDF and PNG.   command: how to compute it without a browser.
+    """
+    with st.container(border=True):
+        st.markdown(f"**{title}**")
+        bytes_sent = look.size(figure)
+        if bytes_sent > look.MAX_BYTES:
+            nothing(f"This plot would send {bytes_sent / 1e6:.1f} MB to the browser (limit {look.MAX_BYTES / 1e6:.0f} MB).")
+        else:
+            st.plotly_chart(figure, key=f"plot {name}", width="stretch", config=CONFIG)
+        colour, icon = STATUS[status]
+        st.markdown(f":{colour}-badge[{icon} {status}] {f'&nbsp; :small[{note}]' if note else ''}")
+        made = Made(f"{visit.name}-{name}", title, tuple(reports), paper, visit.link, command or _command(visit, name))
+        _remember(made)
+        with st.expander("What is this?"):
+            st.markdown(what)
+            st.code(made.command, language="bash", wrap_lines=True)
+        _downloads(figure, made, name)
+
+
+def _downloads(figure: Any, made: Made, name: str) -> None:
+    """Buttons whose files are made when they are clicked, without running the page again."""
+    kinds: dict[str, Callable[[], bytes]] = {
+        "csv": lambda: exports.table(made.reports), "npz": lambda: exports.arrays(made.reports),
+        "html": lambda: figure.to_html(include_plotlyjs=True).encode(),
+    }  # fmt: skip
+    if made.paper is not None:
+        drawn = made.paper
+        kinds |= {"pdf": lambda: exports.drawing(drawn, "pdf"), "png": lambda: exports.drawing(drawn, "png")}
+    with st.container(horizontal=True, gap="small"):
+        for kind, make in kinds.items():
+            st.download_button(
+                kind.upper(), make, file_name=f"{made.stem}.{kind}", key=f"{kind} {name}", on_click="ignore", type="tertiary",
+                icon=":material/download:",
+            )  # fmt: skip
+
+
+def _command(visit: Visit, name: str) -> str:
+    return f"odevit app {visit.entry.path.parent}   # then open {visit.link} ({name})"
+
+
+def _remember(made: Made) -> None:
+    """Keep a plot for the page Export, the latest ones within a limit."""
+    kept: dict[str, Made] = st.session_state.setdefault("made", {})
+    kept.pop(made.stem, None)
+    kept[made.stem] = made
+    while len(kept) > 1 and (len(kept) > KEPT_PLOTS or sum(m.size for m in kept.values()) > KEPT_BYTES):
+        kept.pop(next(iter(kept)))
+        st.session_state["dropped"] = st.session_state.get("dropped", 0) + 1

@@ -1,0 +1,74 @@
+"""The app around its pages: page config, sidebar, navigation; a page is a function of the visit, imported when it is opened."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import streamlit as st
+
+from . import panels, sidebar
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """A page: its module under views, title, path of its URL, icon."""
+
+    module: str
+    title: str
+    path: str
+    icon: str
+
+
+CHAPTERS = (
+    Chapter("overview_page", "Overview", "overview", ":material/fact_check:"),
+    Chapter("predict_page", "Predict", "predict", ":material/image_search:"),
+    Chapter("trajectories_page", "Trajectories", "trajectories", ":material/timeline:"),
+    Chapter("attention_page", "Attention", "attention", ":material/center_focus_strong:"),
+    Chapter("spectra_page", "Spectra", "spectra", ":material/scatter_plot:"),
+    Chapter("lipschitz_page", "Lipschitz", "lipschitz", ":material/speed:"),
+    Chapter("stability_page", "Stability", "stability", ":material/balance:"),
+    Chapter("solver_page", "Solver", "solver", ":material/stairs:"),
+    Chapter("interventions_page", "Interventions", "interventions", ":material/build:"),
+    Chapter("compare_page", "Compare", "compare", ":material/compare:"),
+    Chapter("export_page", "Export", "export", ":material/archive:"),
+)
+PAGES: dict[str, Any] = {}  # by path, for links between pages; of the navigation of this server
+
+
+def run(only: str = "") -> None:
+    """Draw the app; with `only` just the page of that module, without navigation (for tests of one page)."""
+    st.set_page_config(page_title="ODE-ViT workbench", page_icon=":material/water:", layout="wide")
+    if only:
+        visit = sidebar.choose()
+        if visit is not None:
+            _show(only, visit)
+        return
+    PAGES.clear()
+    for chapter in CHAPTERS:
+        first = chapter is CHAPTERS[0]
+        PAGES[chapter.path] = st.Page(
+            partial(_open, chapter), title=chapter.title, url_path=chapter.path, icon=chapter.icon, default=first
+        )
+    st.navigation(list(PAGES.values())).run()
+
+
+def _open(chapter: Chapter) -> None:
+    visit = sidebar.choose()
+    if visit is not None:
+        _show(chapter.module, visit)
+
+
+def _show(module: str, visit) -> None:
+    with panels.section():
+        show: Callable = import_module(f"app.views.{module}").show
+        show(visit)
+
+
+def link(path: str, label: str) -> None:
+    """A link to another page of the app, as text where there is no navigation."""
+    if path in PAGES:
+        st.page_link(PAGES[path], label=label)
+    else:
+        st.markdown(label)
