@@ -9,8 +9,7 @@ from problems import randomise
 
 import analysis
 import odevit
-from analysis.interventions import Change, KnockOut, KnockOutHead, Patch, Perturb, effect_map, effect_maps, intervene
-from analysis.interventions.effect_maps import along_time
+from analysis.interventions import Change, KnockOut, KnockOutHead, Patch, Perturb, effect_map, effect_maps, intervene, joined
 from analysis.interventions.restart import Moment, factual, moment
 from odevit import NonFiniteError, TimeGrid, UserError
 from odevit.config import ODEViTConfig, SolverConfig, ViTConfig
@@ -219,14 +218,18 @@ def test_effect_map_equals_single_interventions(make, chunk, monkeypatch):
                 assert np.array_equal(report.flipped[i, j], one.flipped)
 
 
-def test_maps_of_single_times_join_in_the_order_of_time():
-    model, batch = tiny(), images()
-    whole = effect_map(model, batch, [0.0, 1.0], KnockOut())
-    joined = along_time([effect_map(model, batch, [t], KnockOut()) for t in (1.0, 0.0)])
-    for name, axes in whole.axes.items():
-        np.testing.assert_allclose(getattr(joined, name), getattr(whole, name), atol=1e-13, err_msg=f"{name} {axes}")
-    with pytest.raises(UserError, match="maps: tokens all to zero, .*, 1 images cannot follow tokens all to zero"):
-        along_time([whole, effect_map(model, batch[:1], [0.0], KnockOut())])
+def test_parts_of_a_map_join_to_the_whole():
+    model, batch, regions = tiny(), images(), ["cls", 3, "registers"]
+    whole = effect_map(model, batch, [0.0, 1.0], KnockOut(), regions)
+    parts = [effect_map(model, batch, [t], KnockOut(), some) for some in (regions[:2], regions[2:]) for t in (1.0, 0.0)]
+    for name, values in joined(parts).values().items():
+        if name not in ("change", "regions"):
+            np.testing.assert_allclose(values, getattr(whole, name), atol=1e-13, err_msg=name)
+    assert joined(parts).regions == whole.regions == ("cls", "3", "registers") and joined(parts).flipped.dtype == bool
+    with pytest.raises(UserError, match="maps: 1 of 6 pairs of time and region are missing"):
+        joined(parts[:3])
+    with pytest.raises(UserError, match="maps: 'tokens all to zero' in 1 images is not 'tokens all to zero' in 3"):
+        joined([whole, effect_map(model, batch[:1], [0.0], KnockOut())])
 
 
 def test_reports_come_back_from_their_files(tmp_path):

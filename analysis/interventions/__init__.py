@@ -4,7 +4,7 @@ x(t) -> x'(t) -> x'(T) -> logits, against the factual x(t) -> x(T) -> logits, on
 """
 
 from .changes import Change, KnockOut, KnockOutHead, Patch, Perturb
-from .effect_maps import along_time, effect_map, intervene
+from .effect_maps import effect_map, intervene, joined
 from .restart import Moment
 
-__all__ = ["Change", "KnockOut", "KnockOutHead", "Moment", "Patch", "Perturb", "along_time", "effect_map", "intervene"]
+__all__ = ["Change", "KnockOut", "KnockOutHead", "Moment", "Patch", "Perturb", "effect_map", "intervene", "joined"]

@@ -115,24 +115,31 @@ def effect_map(
     )
 
 
-def along_time(maps: Sequence[EffectMapReport]) -> EffectMapReport:
-    """One map of maps of the same change, regions and images at other times, in the order of their times.
+def joined(maps: Sequence[EffectMapReport]) -> EffectMapReport:
+    """One map of maps of the same change in the same images, each at some of the times and regions, which it has once.
 
-    Raises UserError where changes, regions or the number of images differ.
+    Returns:
+        EffectMapReport with ascending times, regions in the order in which they come.
+
+    Raises UserError where the changes or numbers of images differ, or a region lacks a time.
     """
     first = maps[0]
+    times = np.unique(np.concatenate([part.time for part in maps]))
+    regions = tuple(dict.fromkeys(region for part in maps for region in part.regions))
+    cells = [name for name, axes in first.axes.items() if len(axes) == 3]
+    shape = (len(times), len(regions), first.kl.shape[2])
+    whole: dict[str, Any] = {name: np.zeros(shape, getattr(first, name).dtype) for name in cells}
+    seen = np.zeros(shape[:2], bool)
     for part in maps:
-        if _subject(part) != _subject(first):
-            raise UserError(f"maps: {_subject(part)} cannot follow {_subject(first)}")
-    order = np.argsort(np.concatenate([part.time for part in maps]), kind="stable")
-    names = [name for name, axes in first.axes.items() if axes[0] == "time"]
-    joined: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in maps])[order] for name in names}
-    return replace(first, **joined)
-
-
-def _subject(part: EffectMapReport) -> str:
-    """What a map is of, beside its times."""
-    return f"{part.change}, regions {', '.join(part.regions)}, {part.size.shape[2]} images"
+        if (part.change, part.kl.shape[2]) != (first.change, shape[2]):
+            raise UserError(f"maps: {part.change!r} in {part.kl.shape[2]} images is not {first.change!r} in {shape[2]}")
+        where = np.ix_(np.searchsorted(times, part.time), np.array([regions.index(region) for region in part.regions]))
+        seen[where] = True
+        for name in cells:
+            whole[name][where] = getattr(part, name)
+    if not seen.all():
+        raise UserError(f"maps: {np.sum(~seen)} of {seen.size} pairs of time and region are missing")
+    return replace(first, time=times, regions=regions, **whole)
 
 
 def _of_class(logits: Tensor, index: Tensor) -> Tensor:
