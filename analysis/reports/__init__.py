@@ -6,6 +6,7 @@ from .effects import EffectMapReport, InterventionReport
 from .exponents import ExponentsOverReport, LyapunovReport
 from .model_folders import ConfigReport, HistoryReport
 from .paths import AttentionReport, LensReport, MatchReport, PlaneReport, TokenPathReport
+from .perturbed import PerturbationReport, StretchReport
 from .spectral import InfluenceReport, RangeReport, SpectrumReport, ValueReport, WeightSpectraReport
 from .stepping import DiscretizationReport, OrderReport, RegionReport, SplittingReport, StabilityReport, SwapReport
 from .teaching import PairReport
@@ -14,7 +15,7 @@ from .verdicts import CertificateReport, Verdict
 __all__ = [
     "AttentionReport", "CertificateReport", "ConfigReport", "DiscretizationReport", "EffectMapReport", "ExponentsOverReport",
     "FlowBoundReport", "FORMAT", "HistoryReport", "InfluenceReport", "InterventionReport", "LensReport", "LipschitzReport",
-    "LyapunovReport", "MatchReport", "OrderReport", "PairReport", "PlaneReport", "Provenance", "RangeReport", "RegionReport",
-    "Report", "SpectrumReport", "SplittingReport", "StabilityReport", "SwapReport", "TokenPathReport", "ValueReport", "Verdict",
-    "WeightSpectraReport",
+    "LyapunovReport", "MatchReport", "OrderReport", "PairReport", "PerturbationReport", "PlaneReport", "Provenance",
+    "RangeReport", "RegionReport", "Report", "SpectrumReport", "SplittingReport", "StabilityReport",
+    "StretchReport", "SwapReport", "TokenPathReport", "ValueReport", "Verdict", "WeightSpectraReport",
 ]  # fmt: skip
