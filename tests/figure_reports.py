@@ -13,6 +13,7 @@ from analysis.reports import (
     OrderReport,
     Provenance,
     RangeReport,
+    RatesReport,
     RegionReport,
     SpectrumReport,
     SwapReport,
@@ -78,6 +79,16 @@ def bounds(t: float = 0.0, **changes) -> LipschitzReport:
         "status": np.array(["measured", "proven", "vacuous", "proven", "proven"]), "provenance": MODEL,
     }  # fmt: skip
     return LipschitzReport(**(known | changes))
+
+
+def rates(t: float = 0.0, **changes) -> RatesReport:
+    """One image: ||J|| = 3 + t, mu = 2 + t, alpha = 1 + t, contraction -2 - t."""
+    known = {
+        "norm": np.array([3 + t]), "logarithmic_norm": np.array([2 + t]), "abscissa": np.array([1 + t]),
+        "contraction": np.array([-2 - t]), "residuals": np.array([[1e-5, 2e-5, 3e-5, 4e-5]]), "dense": False, "products": 9,
+        "t": t, "provenance": MODEL,
+    }  # fmt: skip
+    return RatesReport(**(known | changes))
 
 
 def exponents(**changes) -> ExponentsOverReport:

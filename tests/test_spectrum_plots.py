@@ -86,3 +86,9 @@ def test_norms_are_those_of_the_certificate():
     assert points(figure, r"$\alpha(J)$ (spectral abscissa)").imag.tolist() == np.median(report.abscissa, 1).tolist()
     assert points(figure, r"$-\mu(-J)$ (contraction)").imag.tolist() == [-1.0, -2.0]
     assert len(figure.axes[0].collections) == 4  # a band over the images for each
+
+
+def test_norms_of_rates_bring_their_own_contraction():
+    figure = norms_over_time([known.rates(t) for t in (1.0, 0.0)])
+    assert points(figure, r"$\|J\|$ (spectral norm)").tolist() == [0 + 3j, 1 + 4j]
+    assert points(figure, r"$-\mu(-J)$ (contraction)").tolist() == [0 - 2j, 1 - 3j]

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from odevit.errors import UserError
 
-from ..reports import CertificateReport, FlowBoundReport, RangeReport, RegionReport, SpectrumReport
+from ..reports import CertificateReport, FlowBoundReport, RangeReport, RatesReport, RegionReport, SpectrumReport
 from . import style
 
 FAR = 8.0  # times the usual modulus, from where an eigenvalue is left beyond the axes
@@ -160,7 +160,10 @@ def numerical_range(report: RangeReport, spectrum: SpectrumReport | None = None,
 
 
 @style.figure
-def norms_over_time(certificate: CertificateReport, flow: FlowBoundReport | None = None, *, ax: Axes | None = None) -> Figure:
+def norms_over_time(
+    rates: CertificateReport | RatesReport | Sequence[RatesReport], flow: FlowBoundReport | None = None, *,
+    ax: Axes | None = None,
+) -> Figure:  # fmt: skip
     """Growth and contraction of the Jacobian along the flow.
 
     -mu(-J) <= Re lambda <= alpha <= mu(J) <= ||J|| at every state: fastest contraction, spectral abscissa, logarithmic norm,
@@ -168,18 +171,32 @@ def norms_over_time(certificate: CertificateReport, flow: FlowBoundReport | None
     neighbouring paths approach each other.
 
     Args:
-        certificate: CertificateReport.   flow: FlowBoundReport of the same model, for the contraction.   ax: axes to draw on.
+        rates: CertificateReport, or RatesReports, one for each time.   flow: FlowBoundReport of the same model, for the
+            contraction of a certificate.   ax: axes to draw on.
     """
-    style.check_report(certificate, CertificateReport, "time", "jacobian_norm")
+    time, norm, mu, alpha, contraction = _rates(rates)
     made, ax = style.new_axes(ax, height=0.5)
     ax.axhline(0, color="0.6", linewidth=0.6)
-    style.curve(ax, certificate.time, certificate.jacobian_norm.T, r"$\|J\|$ (spectral norm)", 0)
-    style.curve(ax, certificate.time, certificate.logarithmic_norm.T, r"$\mu(J)$ (logarithmic norm)", 1)
-    style.curve(ax, certificate.time, certificate.abscissa.T, r"$\alpha(J)$ (spectral abscissa)", 2)
-    if flow is not None:
-        style.check_same_model([certificate, style.check_report(flow, FlowBoundReport, "t")])
-        style.curve(ax, flow.t, -flow.contraction, r"$-\mu(-J)$ (contraction)", 3)
+    style.curve(ax, time, norm, r"$\|J\|$ (spectral norm)", 0)
+    style.curve(ax, time, mu, r"$\mu(J)$ (logarithmic norm)", 1)
+    style.curve(ax, time, alpha, r"$\alpha(J)$ (spectral abscissa)", 2)
+    if flow is not None and contraction is None:
+        style.check_same_model([rates, style.check_report(flow, FlowBoundReport, "t")])  # type: ignore[list-item]
+        time, contraction = flow.t, -flow.contraction
+    if contraction is not None:
+        style.curve(ax, time, contraction, r"$-\mu(-J)$ (contraction)", 3)
     ax.set_xlabel(style.TIME)
     ax.set_ylabel("rate (1/$t$)")
     style.outside_legend(ax, columns=4)
     return made
+
+
+def _rates(reports) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
+    """Times, and over (image, time) ||J||, mu(J), alpha and, where it is known, -mu(-J)."""
+    if isinstance(reports, CertificateReport):
+        style.check_report(reports, CertificateReport, "time", "jacobian_norm")
+        return reports.time, reports.jacobian_norm.T, reports.logarithmic_norm.T, reports.abscissa.T, None
+    found = sorted(style.check_reports(reports, RatesReport, "norm"), key=lambda r: r.t)
+    names = ("norm", "logarithmic_norm", "abscissa", "contraction")
+    curves = [np.stack([np.atleast_1d(getattr(r, name)) for r in found], -1) for name in names]
+    return np.array([r.t for r in found]), curves[0], curves[1], curves[2], curves[3]

@@ -7,7 +7,7 @@ from .exponents import ExponentsOverReport, LyapunovReport
 from .model_folders import ConfigReport, HistoryReport
 from .paths import AttentionReport, LensReport, MatchReport, PlaneReport, TokenPathReport
 from .perturbed import PerturbationReport, StretchReport
-from .spectral import InfluenceReport, RangeReport, SpectrumReport, ValueReport, WeightSpectraReport
+from .spectral import InfluenceReport, RangeReport, RatesReport, SpectrumReport, ValueReport, WeightSpectraReport
 from .stepping import DiscretizationReport, OrderReport, RegionReport, SplittingReport, StabilityReport, SwapReport
 from .teaching import PairReport
 from .verdicts import CertificateReport, Verdict
@@ -16,6 +16,6 @@ __all__ = [
     "AttentionReport", "CertificateReport", "ConfigReport", "DiscretizationReport", "EffectMapReport", "ExponentsOverReport",
     "FlowBoundReport", "FORMAT", "HistoryReport", "InfluenceReport", "InterventionReport", "LensReport", "LipschitzReport",
     "LyapunovReport", "MatchReport", "OrderReport", "PairReport", "PerturbationReport", "PlaneReport", "Provenance",
-    "RangeReport", "RegionReport", "Report", "SpectrumReport", "SplittingReport", "StabilityReport",
+    "RangeReport", "RatesReport", "RegionReport", "Report", "SpectrumReport", "SplittingReport", "StabilityReport",
     "StretchReport", "SwapReport", "TokenPathReport", "ValueReport", "Verdict", "WeightSpectraReport",
 ]  # fmt: skip

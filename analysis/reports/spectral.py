@@ -1,4 +1,4 @@
-"""Reports on the Jacobian at one point: spectra, single values, numerical range, influence between tokens."""
+"""Reports on the Jacobian at one point: spectra, single values, rates, numerical range, influence between tokens."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -62,6 +62,34 @@ class ValueReport(Report):
 
     def __float__(self) -> float:
         return float(self.value)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RatesReport(Report):
+    """Four rates of J(t, x), contraction <= abscissa <= logarithmic_norm <= norm.
+
+    Attributes:
+        norm: ||J||.   logarithmic_norm: mu(J).   abscissa: largest Re lambda.   contraction: -mu(-J).
+        residuals: (4,) of ||J||, mu(J), mu(-J) and the abscissa; 0 or NaN where dense.
+        dense: exact, by LAPACK; else Ritz values: ||J||, mu(J) and mu(-J) from below, the abscissa from no side.
+        tolerance: asked for, relative.   products: J v and J^T u spent.   remark: what did not converge, '' where all did.
+    """
+
+    norm: float | np.ndarray
+    logarithmic_norm: float | np.ndarray
+    abscissa: float | np.ndarray
+    contraction: float | np.ndarray
+    residuals: np.ndarray
+    dense: bool
+    products: int
+    tolerance: float = 1e-4
+    t: float = 0.0
+    remark: str = ""
+
+    axes: ClassVar = {"residuals": ("rate",)} | dict.fromkeys(("norm", "logarithmic_norm", "abscissa", "contraction"), ())
+    units: ClassVar = {"t": "t"} | dict.fromkeys(
+        ("norm", "logarithmic_norm", "abscissa", "contraction", "residuals"), "1/t"
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
