@@ -35,9 +35,14 @@ def cls_paths(subject: Subject, images, labels) -> Report:
 
 def cls_plane(subject: Subject, images, labels) -> Report:
     """The field of CLS in the plane of its path in the first image, everything else held halfway."""
+    return cls_plane_at(subject, images, subject.model.grid.steps // 2)
+
+
+def cls_plane_at(subject: Subject, images, k: int) -> Report:
+    """The field of CLS in the plane of its path in the first image, everything else held at the k-th grid time."""
     solved = subject.trajectory(images)
     basis = principal_basis(solved.cls[:, :1], k=2)
-    return plane_field(subject.model.field, solved, basis, time=float(solved.t[(len(solved.t) - 1) // 2]))
+    return plane_field(subject.model.field, solved, basis, time=float(solved.t[k]))
 
 
 def change(name: str) -> Callable[..., Report]:
