@@ -56,6 +56,7 @@ COMMANDS = {
     "figures": ("figures_command", "figures", "draw every figure of a paper, and its tables, with the data behind them"),
     "compare": ("compare_command", "compare", "two models side by side: the figures and a table of differences"),
     "release": ("release", "release", "measure a finished run on the test split, once, and write it as a model to share"),
+    "app": ("serve", "app", "open the workbench in the browser"),
     "inspect": ("commands", "inspect", "say what a file or folder is"),
     "convert": ("commands", "convert", "turn a foreign pickle into safetensors (--trust runs what is in it)"),
     "bench": ("bench_command", "bench", "measure again what the README says of speed, memory and the curvature penalty"),

@@ -250,6 +250,8 @@ class DemoCommand:
     """Folder of the model; only this folder is overwritten."""
     seed: int = 0
     """Seed."""
+    app: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Open the model in the browser when it is trained."""
 
 
 def demo(args: list[str]) -> None:
@@ -258,3 +260,9 @@ def demo(args: list[str]) -> None:
 
     c = parse(DemoCommand, args, "demo")
     run(c.out, c.seed)
+    if c.app:
+        from .serve import AppCommand, serve
+
+        serve(AppCommand(folders=(c.out,)))
+    else:
+        print(f"look at it in the browser: odevit app {c.out}")

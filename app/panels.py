@@ -1,6 +1,7 @@
 """What pages are made of: a head, a few numbers, sections whose errors become boxes, plots with their grounds and downloads."""
 
 import logging
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -84,19 +85,27 @@ def plot(
             st.plotly_chart(figure, key=f"plot {name}", width="stretch", config=CONFIG)
         colour, icon = STATUS[status]
         st.markdown(f":{colour}-badge[{icon} {status}] {f'&nbsp; :small[{note}]' if note else ''}")
-        made = Made(f"{visit.name}-{name}", title, tuple(reports), paper, visit.link, command or _command(visit, name))
-        _remember(made)
+        made = remember(visit, reports, name=name, title=title, paper=paper, command=command)
         with st.expander("What is this?"):
             st.markdown(what)
             st.code(made.command, language="bash", wrap_lines=True)
-        _downloads(figure, made, name)
+        downloads(made, name, html=lambda: figure.to_html(include_plotlyjs=True))
 
 
-def _downloads(figure: Any, made: Made, name: str) -> None:
-    """Buttons whose files are made when they are clicked, without running the page again."""
+def plain(text: str) -> str:
+    """Text whose characters mean nothing to Markdown: |J|, e^(LT), $ stay as they are."""
+    return re.sub(r"([\\`*_{}\[\]<>#|$~^:])", r"\\\1", text)
+
+
+def downloads(made: Made, name: str, **texts: Callable[[], str]) -> None:
+    """Buttons whose files are made when they are clicked, without running the page again.
+
+    Args:
+        name: unique in the app.   texts: further files, suffix -> what makes its text.
+    """
     kinds: dict[str, Callable[[], bytes]] = {
         "csv": lambda: exports.table(made.reports), "npz": lambda: exports.arrays(made.reports),
-        "html": lambda: figure.to_html(include_plotlyjs=True).encode(),
+        **{suffix: (lambda make=make: make().encode()) for suffix, make in texts.items()},
     }  # fmt: skip
     if made.paper is not None:
         drawn = made.paper
@@ -113,11 +122,15 @@ def _command(visit: Visit, name: str) -> str:
     return f"odevit app {visit.entry.path.parent}   # then open {visit.link} ({name})"
 
 
-def _remember(made: Made) -> None:
-    """Keep a plot for the page Export, the latest ones within a limit."""
+def remember(
+    visit: Visit, reports: Sequence[Report], *, name: str, title: str, paper: Callable[[], Any] | None, command: str = ""
+) -> Made:  # fmt: skip
+    """Keep what was shown for the page Export, the latest within a limit; arguments as of `plot`."""
+    made = Made(f"{visit.name}-{name}", title, tuple(reports), paper, visit.link, command or _command(visit, name))
     kept: dict[str, Made] = st.session_state.setdefault("made", {})
     kept.pop(made.stem, None)
     kept[made.stem] = made
     while len(kept) > 1 and (len(kept) > KEPT_PLOTS or sum(m.size for m in kept.values()) > KEPT_BYTES):
         kept.pop(next(iter(kept)))
         st.session_state["dropped"] = st.session_state.get("dropped", 0) + 1
+    return made

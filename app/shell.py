@@ -1,5 +1,6 @@
 """The app around its pages: page config, sidebar, navigation; a page is a function of the visit, imported when it is opened."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -7,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 import streamlit as st
+from PIL import Image, ImageDraw
 
 from . import panels, sidebar
 
@@ -34,12 +36,14 @@ CHAPTERS = (
     Chapter("compare_page", "Compare", "compare", ":material/compare:"),
     Chapter("export_page", "Export", "export", ":material/archive:"),
 )
+STYLE = "<style>.stMainBlockContainer {padding-top: 4rem; padding-bottom: 4rem}</style>"  # the first plot without scrolling
 PAGES: dict[str, Any] = {}  # by path, for links between pages; of the navigation of this server
 
 
 def run(only: str = "") -> None:
     """Draw the app; with `only` just the page of that module, without navigation (for tests of one page)."""
-    st.set_page_config(page_title="ODE-ViT workbench", page_icon=":material/water:", layout="wide")
+    st.set_page_config(page_title="ODE-ViT workbench", page_icon=_icon(), layout="wide")
+    st.html(STYLE)
     if only:
         visit = sidebar.choose()
         if visit is not None:
@@ -51,7 +55,15 @@ def run(only: str = "") -> None:
         PAGES[chapter.path] = st.Page(
             partial(_open, chapter), title=chapter.title, url_path=chapter.path, icon=chapter.icon, default=first
         )
-    st.navigation(list(PAGES.values())).run()
+    st.navigation(list(PAGES.values()), position="top").run()
+
+
+def _icon() -> Image.Image:
+    """A trajectory that settles; made here, since Streamlit would fetch an emoji or a symbol from the internet."""
+    picture = Image.new("RGB", (64, 64), "#0072B2")
+    points = [(6 + 2 * i, 32 - 22 * math.exp(-i / 9) * math.cos(i / 2.5)) for i in range(27)]
+    ImageDraw.Draw(picture).line(points, fill="white", width=6, joint="curve")
+    return picture
 
 
 def _open(chapter: Chapter) -> None:

@@ -69,7 +69,7 @@ def _facts(entry: Entry, model) -> str:
 
 def _note(text: str) -> None:
     if text:
-        st.toast(text, icon=":material/link_off:")
+        st.warning(text, icon=":material/link_off:")
 
 
 def _data(entry: Entry, model) -> tuple[str, ImageSet] | None:

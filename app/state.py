@@ -93,11 +93,15 @@ def other(visit: Visit, entry: Entry) -> Visit:
 
 def time_asked() -> float | None:
     """t of the URL, None where it has none that is a number."""
+    asked = st.query_params.get("t", st.session_state.get("kept t"))  # a change of page clears what no widget holds
     try:
-        value = float(st.query_params.get("t", st.session_state.get("t", "")))
+        value = float(asked)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         return None
-    return value if np.isfinite(value) else None
+    if not np.isfinite(value):
+        return None
+    st.session_state["kept t"] = asked
+    return value
 
 
 def unknown(name: str, allowed: tuple[str, ...]) -> str:

@@ -1,11 +1,140 @@
-"""Overview."""
+"""Overview: what models there are, what the chosen one is, the verdicts on it, each with a link to the page that shows why."""
 
 import streamlit as st
 
-from app import panels
+from analysis import figures
+from analysis.reports import CertificateReport, Report, Verdict, model_folders
+from app import charts, computing, panels, shell, uploads
+from app.loading import Entry, models
+from app.state import Visit
+from odevit.errors import UserError
+from odevit.evaluate import macs, parameters, trained_nfe
+
+IMAGES = 4  # of a certificate that is computed here
+WHY = {  # verdict -> page that shows its grounds
+    "existence": "lipschitz", "growth": "lipschitz", "Lipschitz": "lipschitz", "step": "spectra", "stability": "spectra",
+    "rates": "spectra", "sensitivity": "stability", "error": "solver", "ODE": "solver", "structure": "spectra",
+}  # fmt: skip
+MEANING = (
+    ":green-badge[:material/verified: proven] a theorem whose constants come from the weights. "
+    ":blue-badge[:material/straighten: measured] at the images and times named here, not elsewhere. "
+    ":orange-badge[:material/warning: vacuous] true, and far too weak to say anything."
+)
+TRAINING = """Logged once an epoch. Training accuracy is on augmented images, with label smoothing in the loss; validation on
+plain ones, with the averaged weights where the run keeps them (EMA)."""
 
 
-def show(visit):
-    """Overview."""
-    panels.head("Overview", "x")
-    st.write(visit.link)
+def show(visit: Visit) -> None:
+    """The page."""
+    panels.head("Overview", "Is the model well-posed, is it stable, and how do we know?")
+    _numbers(visit)
+    with panels.section():
+        _verdicts(visit)
+    with panels.section():
+        _training(visit)
+    left, right = st.columns([3, 2])
+    with left, panels.section("Models"):
+        _list()
+    with right, panels.section("Card"):
+        _card(visit.entry)
+
+
+def _numbers(visit: Visit) -> None:
+    model, entry = visit.model, visit.entry
+    cost = macs(model) / 1e6
+    accuracy = "not known" if entry.accuracy is None else f"{entry.accuracy:.1%}"
+    panels.numbers([
+        ("Parameters", f"{parameters(model):,}", "All of them, embedding and head included."),
+        ("MACs an image", f"{cost:.3g} M", "Multiply-accumulates of one solve, attention included."),
+        ("NFE", f"{trained_nfe(model)}", f"Calls of the field in one solve: {_solver(visit)}."),
+        ("Accuracy, validation", accuracy, "Of the epoch that was kept; its card says how many images."),
+    ])  # fmt: skip
+
+
+def _solver(visit: Visit) -> str:
+    solver = visit.model.solver
+    return f"{solver.steps} {solver.method} steps over t in [0, {solver.horizon:g}]"
+
+
+def _verdicts(visit: Visit) -> None:
+    """The certificate: the one in the model's folder where it belongs to these weights, else computed when asked."""
+    report = _stored(visit)
+    where = "stored in the model's folder"
+    if report is None:
+        where = f"computed here on {IMAGES} images"
+        if not st.session_state.get(f"certify {visit.hash}"):
+            panels.nothing("No certificate of these weights is stored in the model's folder.")
+            st.button("Compute it (about a minute for a small model)", on_click=_certify, args=(visit.hash,), key="certify")
+            return
+        report = computing.reports(visit, "certificate", IMAGES)[0]  # type: ignore[assignment]
+    assert isinstance(report, CertificateReport)
+    with st.container(border=True):
+        st.markdown("**Certificate**")
+        for verdict in report.verdicts:
+            _verdict(verdict)
+        st.caption(f"{report.subject}: {report.solve}. {report.grounds}; {where}.")
+        st.markdown(f":small[{MEANING}]")
+        with st.expander("What was left out, and what a reader must know"):
+            st.markdown("\n".join(f"- {line}" for line in (*report.skipped, *report.notes)) or "Nothing.")
+        made = panels.remember(
+            visit, (report,), name="certificate", title="Certificate", paper=lambda: figures.certificate_table(report),
+            command=f"odevit analyze {visit.entry.path} --reports certificate --images {report.images} --out runs/certificate",
+        )  # fmt: skip
+        panels.downloads(made, "certificate", markdown=report.to_markdown)
+
+
+def _certify(key: str) -> None:
+    st.session_state[f"certify {key}"] = True
+
+
+def _stored(visit: Visit) -> CertificateReport | None:
+    """The certificate in the model's folder, None where there is none that can be read or it is of other weights."""
+    try:
+        report = Report.load(visit.entry.path / "certificate.npz")
+    except UserError:
+        return None
+    return report if isinstance(report, CertificateReport) and report.provenance.model == visit.hash else None
+
+
+def _verdict(verdict: Verdict) -> None:
+    """One row: status, question, answer, why."""
+    status, words, why = st.columns([1.3, 7, 1.2], vertical_alignment="center")
+    colour, icon = panels.STATUS[verdict.status]
+    status.markdown(f":{colour}-badge[{icon} {verdict.status}]")
+    words.markdown(f"**{verdict.question}** {panels.plain(verdict.answer)}")
+    with why:
+        shell.link(WHY.get(verdict.name, "spectra"), "why")
+
+
+def _training(visit: Visit) -> None:
+    report = model_folders.of_folder(visit.entry.path).get("history")
+    if report is None:
+        panels.nothing("This folder has no log.csv, so there are no training curves.")
+        return
+    panels.plot(
+        visit, charts.training_history(report), [report], name="training", title="Training", status="measured", what=TRAINING,
+        note=f"{len(report.epoch)} epochs", paper=lambda: figures.training_curves(report),
+        command=f"odevit figures {visit.entry.path} --only training_curves --out runs/figures",
+    )  # fmt: skip
+
+
+def _list() -> None:
+    rows = []
+    for e in models():
+        facts = {"model": e.name, "kind": e.title, "validation": e.accuracy, "data": e.source}
+        rows.append(facts | ({"why not": e.reason} if e.reason else {}))
+    st.dataframe(rows, hide_index=True, column_config={"validation": st.column_config.NumberColumn(format="percent")})
+    uploads.offer()
+
+
+def _card(entry: Entry) -> None:
+    """README.md of the model's folder, as plain Markdown without its header."""
+    path = entry.path / "README.md"
+    if not path.is_file():
+        panels.nothing("This folder has no README.md.")
+        return
+    text = path.read_text(encoding="utf-8", errors="replace")[:20_000]
+    if text.startswith("---"):
+        text = text.partition("---")[2].partition("\n---")[2]
+    with st.expander("README.md"):
+        st.markdown(text.replace("\n# ", "\n#### ").replace("\n## ", "\n##### "))

@@ -1,0 +1,96 @@
+"""A model that a visitor brings: a zip with config.json and model.safetensors, checked before a byte of it is unpacked."""
+
+import io
+import shutil
+import tempfile
+import weakref
+import zipfile
+from pathlib import Path, PurePosixPath
+
+import streamlit as st
+
+from odevit.errors import UserError
+
+NAMES = ("config.json", "model.safetensors", "README.md", "log.csv", "certificate.npz", "certificate.json")
+MAX_BYTES = 64_000_000  # unpacked
+MAX_RATIO = 100  # unpacked over packed, of one file; weights hardly shrink
+
+
+def offer() -> None:
+    """The place where a model can be handed over; it is then in the list, for this visitor only."""
+    with st.expander("Bring a model"):
+        st.caption("A zip of a model folder: config.json and model.safetensors; at most 64 MB. Nothing else in it is read.")
+        file = st.file_uploader("A zip", key="zip", label_visibility="collapsed")
+        if file is None or st.session_state.get("unpacked") == file.file_id:
+            return
+        try:
+            path = unpack(file.getvalue(), file.name, _place())
+        except UserError as error:
+            st.error(str(error), icon=":material/error:")
+            return
+        st.session_state["unpacked"] = file.file_id
+        st.session_state["model"] = path.name
+        st.rerun()
+
+
+def _place() -> Path:
+    """This visitor's folder of models; it goes with the visit."""
+    if "uploaded_models" not in st.session_state:
+        keeper = _Place()
+        st.session_state["uploaded_models"], st.session_state["keeper"] = str(keeper.path), keeper
+    return Path(st.session_state["uploaded_models"])
+
+
+class _Place:
+    """A temporary folder that is removed when nobody holds this object."""
+
+    def __init__(self):
+        self.path = Path(tempfile.mkdtemp(prefix="odevit-upload-"))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+
+def unpack(content: bytes, name: str, place: Path) -> Path:
+    """The model folder in a zip, written under `place`.
+
+    Raises:
+        UserError: no zip, no model in it, more than MAX_BYTES, or a file that unpacks to far more than it holds.
+    """
+    try:
+        archive = zipfile.ZipFile(io.BytesIO(content))
+        members = _members(archive, name)
+        stem = "".join(c if c.isalnum() or c in "-_" else "-" for c in Path(name).stem)[:40] or "model"
+        target = place / f"upload-{stem}"
+        target.mkdir(parents=True, exist_ok=True)
+        for base, member in members.items():
+            with archive.open(member) as source:
+                data = source.read(MAX_BYTES + 1)  # the sizes that a zip tells can be lies
+            if len(data) > MAX_BYTES:
+                raise UserError(f"{name}: {base} unpacks to more than {MAX_BYTES // 1_000_000} MB")
+            (target / base).write_bytes(data)
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError, EOFError) as error:
+        raise UserError(
+            f"{name}: not a zip that can be read ({' '.join(str(error).split()) or type(error).__name__})"
+        ) from None
+    return target
+
+
+def _members(archive: zipfile.ZipFile, name: str) -> dict[str, zipfile.ZipInfo]:
+    """The files of the one model in an archive by their base names; paths are never used to write."""
+    found: dict[str, zipfile.ZipInfo] = {}
+    for member in archive.infolist():
+        base = PurePosixPath(member.filename).name
+        if base in NAMES and not member.is_dir() and base not in found and "__MACOSX" not in member.filename:
+            found[base] = member
+    missing = [base for base in NAMES[:2] if base not in found]
+    if missing:
+        inside = ", ".join(member.filename for member in archive.infolist()[:5]) or "nothing"
+        raise UserError(f"{name}: no {' and no '.join(missing)} in it; found: {inside}")
+    total = sum(member.file_size for member in found.values())
+    if total > MAX_BYTES:
+        raise UserError(f"{name}: unpacks to {total / 1e6:,.0f} MB, more than the limit of {MAX_BYTES // 1_000_000} MB")
+    for base, member in found.items():
+        if member.file_size > MAX_RATIO * max(1, member.compress_size) and member.file_size > 1_000_000:
+            raise UserError(
+                f"{name}: {base} unpacks to {member.file_size // max(1, member.compress_size)} times its size; refused"
+            )
+    return found
