@@ -16,7 +16,7 @@ from odevit.flow import find_method, integrate
 from odevit.trajectory import TimeGrid
 
 from ..operators import as_float64, check_finite, provenance
-from ..reports import SwapReport
+from ..reports import AnswersReport, SwapReport
 
 
 def readout_input(model, x: Tensor) -> Tensor:
@@ -75,10 +75,7 @@ def solver_swap(
 
     Cost: the sum of the rows' nfe, in float64, for each image.
     """
-    if images.ndim != 4 or len(images) == 0:
-        raise UserError(f"images: shape {tuple(images.shape)}; at least one image (M, C, H, W) is needed")
-    if labels is not None and tuple(labels.shape) != (len(images),):
-        raise UserError(f"labels: shape {tuple(labels.shape)} for {len(images)} images")
+    _check(images, labels)
     double, trained = as_float64(model), model.grid.steps
     if steps is None:
         steps = sorted({max(1, trained // 2), trained, 2 * trained, 4 * trained})
@@ -90,6 +87,42 @@ def solver_swap(
         trained_method=model.solver.method, trained_steps=trained, images=len(images), method=np.array([m for m, _ in rows]),
         steps=np.array([s for _, s in rows]), radius=base.radius.cpu().numpy(), provenance=provenance(model, images), **columns,
     )  # fmt: skip
+
+
+def solver_answers(
+    model, images: Tensor, method: str, steps: int, *, labels: Tensor | None = None, batch_size: int = 128
+) -> AnswersReport:
+    """The logits of every image under one other solver beside those of the trained one: which predictions flip?
+
+    Args:
+        model, images, labels: as in `solver_swap`.   method, steps: the other solver; steps are not used by adaptive methods.
+
+    Returns:
+        AnswersReport.
+
+    Raises:
+        UserError: as `solver_swap`. NonFiniteError: a state that blows up.
+
+    Cost: one solve of each kind for each image, in float64.
+    """
+    _check(images, labels)
+    double, trained = as_float64(model), model.grid.steps
+    base = _solve(double, images, model.solver.method, trained, batch_size)
+    new = _solve(double, images, method, steps, batch_size)
+    return AnswersReport(
+        method=method, steps=0 if find_method(method).kind == "adaptive" else steps, nfe=new.nfe,
+        trained_method=model.solver.method, trained_steps=trained, trained_nfe=base.nfe, logits=new.logits.cpu().numpy(),
+        trained_logits=base.logits.cpu().numpy(), shift=(new.inputs - base.inputs).norm(dim=-1).cpu().numpy(),
+        radius=base.radius.cpu().numpy(), provenance=provenance(model, images),
+        labels=np.full(len(images), -1) if labels is None else labels.cpu().numpy().astype(int),
+    )  # fmt: skip
+
+
+def _check(images: Tensor, labels: Tensor | None) -> None:
+    if images.ndim != 4 or len(images) == 0:
+        raise UserError(f"images: shape {tuple(images.shape)}; at least one image (M, C, H, W) is needed")
+    if labels is not None and tuple(labels.shape) != (len(images),):
+        raise UserError(f"labels: shape {tuple(labels.shape)} for {len(images)} images")
 
 
 class _Answers(NamedTuple):

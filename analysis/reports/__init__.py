@@ -9,13 +9,15 @@ from .paths import AttentionReport, LensReport, MatchReport, PlaneReport, TokenP
 from .perturbed import PerturbationReport, StretchReport
 from .spectral import InfluenceReport, RangeReport, RatesReport, SpectrumReport, ValueReport, WeightSpectraReport
 from .stepping import DiscretizationReport, OrderReport, RegionReport, SplittingReport, StabilityReport, SwapReport
+from .swapped import AnswersReport, SolverPathsReport
 from .teaching import PairReport
 from .verdicts import CertificateReport, Verdict
 
 __all__ = [
-    "AttentionReport", "CertificateReport", "ConfigReport", "DiscretizationReport", "EffectMapReport", "ExponentsOverReport",
-    "FlowBoundReport", "FORMAT", "HistoryReport", "InfluenceReport", "InterventionReport", "LensReport", "LipschitzReport",
-    "LyapunovReport", "MatchReport", "OrderReport", "PairReport", "PerturbationReport", "PlaneReport", "Provenance",
-    "RangeReport", "RatesReport", "RegionReport", "Report", "SpectrumReport", "SplittingReport", "StabilityReport",
-    "StretchReport", "SwapReport", "TokenPathReport", "ValueReport", "Verdict", "WeightSpectraReport",
+    "AnswersReport", "AttentionReport", "CertificateReport", "ConfigReport", "DiscretizationReport", "EffectMapReport",
+    "ExponentsOverReport", "FlowBoundReport", "FORMAT", "HistoryReport", "InfluenceReport", "InterventionReport", "LensReport",
+    "LipschitzReport", "LyapunovReport", "MatchReport", "OrderReport", "PairReport", "PerturbationReport", "PlaneReport",
+    "Provenance", "RangeReport", "RatesReport", "RegionReport", "Report", "SolverPathsReport", "SpectrumReport",
+    "SplittingReport", "StabilityReport", "StretchReport", "SwapReport", "TokenPathReport", "ValueReport", "Verdict",
+    "WeightSpectraReport",
 ]  # fmt: skip

@@ -12,9 +12,10 @@ from .measuring import token_paths
 from .pairing import paired_paths
 from .planes import plane_field
 from .regions import patch_region, token_indices
+from .solver_paths import solver_in_words, solver_paths
 
 __all__ = [
     "Basis", "cluster_count", "collapse_ratio", "curvature", "effective_rank", "logit_lens", "mean_cosine", "menger",
     "paired_paths", "participation_ratio", "patch_region", "plane_field", "principal_basis", "procrustes_distance",
-    "stable_rank", "teacher_student", "token_indices", "token_paths", "warp",
+    "solver_in_words", "solver_paths", "stable_rank", "teacher_student", "token_indices", "token_paths", "warp",
 ]  # fmt: skip
