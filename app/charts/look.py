@@ -74,7 +74,7 @@ def framed(
     figure.update_layout(
         sliders=[
             {
-                "active": start, "steps": steps, "x": 0.14, "len": 0.86, "y": 0, "yanchor": "top", "pad": {"t": 46, "b": 0},
+                "active": start, "steps": steps, "x": 0, "len": 1, "y": 0, "yanchor": "top", "pad": {"t": 46, "b": 0, "l": 104},
                 "currentvalue": {"prefix": "t = ", "suffix": " layers", "visible": True, "xanchor": "left"},
             }
         ],
