@@ -96,7 +96,9 @@ def _panels(maps: _Maps, layout: TokenLayout, query: int) -> tuple[go.Figure, li
     columns = 4 if count <= 8 else 5
     rows = -(-count // columns)
     cells = [(1 + i // columns, 1 + i % columns) for i in range(count)]
-    specs = [[{} if (r, c) in cells else None for c in range(1, columns + 1)] for r in range(1, rows + 1)]
+    specs: list[list[dict | None]] = [
+        [{} if (r, c) in cells else None for c in range(1, columns + 1)] for r in range(1, rows + 1)
+    ]
     figure = make_subplots(
         rows, columns, specs=specs, subplot_titles=[f"query: {token_name(query, layout)}", *maps.titles],
         horizontal_spacing=0.3 / columns, vertical_spacing=52 / (rows * PANEL),
