@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import streamlit as st
 
@@ -47,7 +48,7 @@ def why_not(visit: Visit, name: str) -> str:
     return JOBS[name].unless(_subject(visit, 1))
 
 
-def reports(visit: Visit, name: str, images: int = 1) -> tuple[Report, ...]:
+def reports(visit: Visit, name: str, images: int = 1) -> tuple[Any, ...]:
     """A report of `analysis.running.JOBS` on the first `images` of the visit, one for each of its files.
 
     Raises:
@@ -72,7 +73,7 @@ def reports(visit: Visit, name: str, images: int = 1) -> tuple[Report, ...]:
     return _compute(key, name, who, parts, joined)
 
 
-def custom(visit: Visit, name: str, settings: str, parts: Sequence[Part], images: int = 1) -> tuple[Report, ...]:
+def custom(visit: Visit, name: str, settings: str, parts: Sequence[Part], images: int = 1) -> tuple[Any, ...]:
     """Reports of a page's own, one for each part.
 
     Args:

@@ -4,6 +4,7 @@ import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -104,12 +105,11 @@ def downloads(made: Made, name: str, **texts: Callable[[], str]) -> None:
         name: unique in the app.   texts: further files, suffix -> what makes its text.
     """
     kinds: dict[str, Callable[[], bytes]] = {
-        "csv": lambda: exports.table(made.reports), "npz": lambda: exports.arrays(made.reports),
-        **{suffix: (lambda make=make: make().encode()) for suffix, make in texts.items()},
+        "csv": partial(exports.table, made.reports), "npz": partial(exports.arrays, made.reports),
+        **{suffix: partial(_encoded, make) for suffix, make in texts.items()},
     }  # fmt: skip
     if made.paper is not None:
-        drawn = made.paper
-        kinds |= {"pdf": lambda: exports.drawing(drawn, "pdf"), "png": lambda: exports.drawing(drawn, "png")}
+        kinds |= {kind: partial(exports.drawing, made.paper, kind) for kind in ("pdf", "png")}
     with st.container(horizontal=True, gap="small"):
         for kind, make in kinds.items():
             st.download_button(
@@ -120,6 +120,10 @@ def downloads(made: Made, name: str, **texts: Callable[[], str]) -> None:
 
 def _command(visit: Visit, name: str) -> str:
     return f"odevit app {visit.entry.path.parent}   # then open {visit.link} ({name})"
+
+
+def _encoded(make: Callable[[], str]) -> bytes:
+    return make().encode()
 
 
 def remember(

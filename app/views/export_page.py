@@ -44,6 +44,6 @@ def _contents(chosen: list[Made]) -> None:
     for made in chosen:
         files = ", ".join(["csv", "npz", *(["pdf", "png"] if made.paper else [])])
         origin = made.reports[0].provenance
-        facts = {"model": origin.model, "seed": origin.seed, "dtype": origin.dtype}
-        rows.append({"plot": made.title, "files": files, "view": made.link} | facts)
+        facts = {"plot": made.title, "files": files, "view": made.link, "model": origin.model}
+        rows.append({**facts, "seed": origin.seed, "dtype": origin.dtype})
     st.dataframe(rows, hide_index=True)

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from analysis import figures
-from analysis.reports import CertificateReport, Report, Verdict, model_folders
+from analysis.reports import CertificateReport, HistoryReport, Report, Verdict, model_folders
 from app import charts, computing, panels, shell, uploads
 from app.loading import Entry, models
 from app.state import Visit
@@ -66,7 +66,7 @@ def _verdicts(visit: Visit) -> None:
             panels.nothing("No certificate of these weights is stored in the model's folder.")
             st.button("Compute it (about a minute for a small model)", on_click=_certify, args=(visit.hash,), key="certify")
             return
-        report = computing.reports(visit, "certificate", IMAGES)[0]  # type: ignore[assignment]
+        report = computing.reports(visit, "certificate", IMAGES)[0]
     assert isinstance(report, CertificateReport)
     with st.container(border=True):
         st.markdown("**Certificate**")
@@ -108,7 +108,7 @@ def _verdict(verdict: Verdict) -> None:
 
 def _training(visit: Visit) -> None:
     report = model_folders.of_folder(visit.entry.path).get("history")
-    if report is None:
+    if not isinstance(report, HistoryReport):
         panels.nothing("This folder has no log.csv, so there are no training curves.")
         return
     panels.plot(
