@@ -13,6 +13,7 @@ import tyro
 from odevit.errors import UserError
 
 from .cli import parse
+from .pair_sheets import pair_reports_of, teacher_scores
 
 REPORTS = "reports"  # folder under --out, unless --reports names another
 SEED = re.compile(r"[-_]?seed[-_]?\d+$")
@@ -66,6 +67,8 @@ class FiguresCommand(FiguresOptions):
 
     models: tyro.conf.Positional[tuple[Path, ...]] = ()
     """Model folders; runs whose names differ in "-seed0" only are seeds of one model in the tables."""
+    teacher: str | None = None
+    """Folder or file of the discrete ViT that taught them: also draw the figures of the pair."""
     gallery: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """Also write index.html with all figures."""
 
@@ -76,6 +79,7 @@ class Sheet:
 
     name: str
     model: Path
+    data: Any
     folder: Path
     reports: dict[str, tuple[Any, ...]]
     missing: dict[str, str]
@@ -87,8 +91,9 @@ def figures(args: list[str]) -> None:
     """`odevit figures`."""
     c = parse(FiguresCommand, args, "figures")
     command = shlex.join(("odevit", "figures", *args))
-    sheets = make_sheets(c, c.models, command)
-    results, paths = write_tables(sheets, c.out)
+    sheets = make_sheets(c, c.models, command, c.teacher)
+    others = [teacher_scores(c.teacher, sheets[0].reports["config"][0].config, sheets[0].data)] if c.teacher else []
+    results, paths = write_tables(sheets, c.out, others)
     paths += write_joint_curves(c, sheets, command)
     if c.gallery:
         title = "Figures of " + ", ".join(sheet.name for sheet in sheets)
@@ -97,26 +102,34 @@ def figures(args: list[str]) -> None:
     report_missing(sheets)
 
 
-def make_sheets(c: FiguresOptions, models: Sequence[Path], command: str) -> list[Sheet]:
-    """Compute what is missing of each model and draw its figures.
+def make_sheets(c: FiguresOptions, models: Sequence[Path], command: str, teacher: str | None = None) -> list[Sheet]:
+    """Compute what is missing of each model and draw its figures, and those of the pairs that they make with a teacher.
 
     Raises:
         UserError: no model, one that cannot be read, unknown figures, a folder that is not empty; before anything is written.
     """
-    from analysis.figures import ANIMATIONS, FIGURES
-    from analysis.figures.drawing import chosen
-
-    entries = chosen({**FIGURES, **ANIMATIONS}, c.only)
-    names = model_names(models)
+    entries, names = _entries(c, teacher), model_names(models)
     pairs = [_open(c, path) for path in models]
     _same_data(names, [data for _, data in pairs])
+    taught = [pair_reports_of(teacher, path, data, c.images) for path, (_, data) in zip(models, pairs)]
     claim(c.out, c.force)
     found = []
-    for name, path, (model, data) in zip(names, models, pairs):
+    for name, path, (model, data), known in zip(names, models, pairs, taught):
         inner = (name,) if len(models) > 1 else ()
         where = (c.reports or c.out / REPORTS).joinpath(*inner)
-        found.append(_sheet(c, name, path, model, data, where, c.out.joinpath(*inner), entries, command))
+        found.append(_sheet(c, name, path, model, data, where, c.out.joinpath(*inner), entries, command, known))
     return found
+
+
+def _entries(c: FiguresOptions, teacher: str | None) -> dict[str, Any]:
+    """The figures asked for; those of a pair where there is a teacher."""
+    from analysis.figures import ANIMATIONS, FIGURES, PAIR_FIGURES
+    from analysis.figures.drawing import chosen
+
+    for name in c.only:
+        if name in PAIR_FIGURES and teacher is None:
+            raise UserError(f"only: {name} shows a student beside its teacher; name the teacher with --teacher")
+    return chosen({**FIGURES, **ANIMATIONS, **(PAIR_FIGURES if teacher else {})}, c.only)
 
 
 def _same_data(names: Sequence[str], sets: Sequence[Any]) -> None:
@@ -139,7 +152,9 @@ def _open(c: FiguresOptions, path: Path):
     return model, data
 
 
-def _sheet(c: FiguresOptions, name: str, path: Path, model, data, where: Path, folder: Path, entries, command: str) -> Sheet:
+def _sheet(
+    c: FiguresOptions, name: str, path: Path, model, data, where: Path, folder: Path, entries, command: str, taught
+) -> Sheet:
     from analysis.figures import ANIMATIONS, draw, paper
     from analysis.figures.drawing import animate, needed, write_list
     from analysis.figures.style import FONT
@@ -150,7 +165,7 @@ def _sheet(c: FiguresOptions, name: str, path: Path, model, data, where: Path, f
 
     device = pick_device(c.device)
     wanted = needed(entries, JOBS)
-    reports, missing = {key: (report,) for key, report in of_folder(path).items()}, {}
+    reports, missing = {key: (report,) for key, report in of_folder(path).items()} | taught, {}
     if wanted:
         found = _computed(c, path, data, where, wanted, device)
         missing = {key: entry.text for key, entry in found.entries.items() if entry.status != "done"}
@@ -164,7 +179,7 @@ def _sheet(c: FiguresOptions, name: str, path: Path, model, data, where: Path, f
     write_list(drawn, folder)
     print(f"wrote {sum(bool(d.paths) for d in drawn)} figures of {name} to {folder}")
     known = {"name": SEED.sub("", name) or name, "parameters": parameters(model), "macs": macs(model, scores.nfe)}
-    return Sheet(name, path, folder, reports, missing, drawn, known | asdict(scores))
+    return Sheet(name, path, data, folder, reports, missing, drawn, known | asdict(scores))
 
 
 def _computed(c: FiguresOptions, path: Path, data, where: Path, wanted: list[str], device):
@@ -208,14 +223,17 @@ def claim(out: Path, force: bool) -> None:
         raise UserError(f"out: {out} cannot be written ({error.strerror or error})") from None
 
 
-def write_tables(sheets: Sequence[Sheet], out: Path) -> tuple[Any, list[Path]]:
+def write_tables(sheets: Sequence[Sheet], out: Path, others: Sequence[dict[str, Any]] = ()) -> tuple[Any, list[Path]]:
     """results, certificate (one for each model) and solver_sweep (one for each name) as CSV, Markdown and LaTeX.
+
+    Args:
+        sheets: of the models.   out: folder.   others: scores of further models for the table of results.
 
     Returns the table of results and the paths of all.
     """
     from analysis.figures.booktabs import certificate_rows, results_table, save_table, sweep_table
 
-    results = results_table([sheet.scores for sheet in sheets])
+    results = results_table([*others, *(sheet.scores for sheet in sheets)])
     paths = save_table(results, out / "results")
     for sheet in sheets:
         if "certificate" in sheet.reports:

@@ -9,11 +9,11 @@ import problems
 import pytest
 import torch
 
-from analysis.figures import ANIMATIONS, FIGURES
+from analysis.figures import ANIMATIONS, FIGURES, PAIR_FIGURES
 from app.cli import main
 from app.figures_command import model_names
 from odevit.checkpoint import save_model
-from odevit.config import InputConfig, ODEViTConfig, SolverConfig
+from odevit.config import InputConfig, ODEViTConfig, SolverConfig, ViTConfig
 from odevit.errors import UserError
 from odevit.model import build
 
@@ -143,3 +143,25 @@ def test_two_models_side_by_side(odevit, models, tmp_path):
     assert float(rows["top1"]["difference"]) == pytest.approx(second - first)
     assert float(rows["parameters"]["difference"]) == 0 and any(name.startswith("certificate: ") for name in rows)
     assert "difference = second - first" in said
+
+
+def test_figures_of_a_pair_need_the_teacher(odevit, models, tmp_path):
+    line = refused(odevit("figures", models[0], "--out", tmp_path / "out", "--only", "pair_distance"))
+    assert line == "only: pair_distance shows a student beside its teacher; name the teacher with --teacher"
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_every_figure_of_a_pair(odevit, models, tmp_path):
+    torch.manual_seed(0)
+    teacher = build(ViTConfig(**SMALL, num_classes=10, depth=2), SolverConfig(), DIGITS).eval()
+    save_model(teacher, tmp_path / "teacher")
+    arguments = ("--out", tmp_path / "out", "--images", 4, "--dpi", 60, "--only", *PAIR_FIGURES)
+    code, _, said = odevit("figures", models[0], "--teacher", tmp_path / "teacher", *arguments)
+    assert code == 0 and said == ""
+    for name in PAIR_FIGURES:
+        assert {".pdf", ".png", ".json"} <= {path.suffix for path in (tmp_path / "out").glob(f"{name}.*")}, name
+    rows = list(csv.DictReader((tmp_path / "out" / "results.csv").open()))
+    assert [row["model"] for row in rows] == ["teacher (teacher)", "net"]
+    other = refused(odevit("figures", models[0], "--teacher", models[1], "--out", tmp_path / "x", "--only", "pair_distance"))
+    assert "holds an ODEViT; a teacher is a discrete ViT" in other and not (tmp_path / "x").exists()

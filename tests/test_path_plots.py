@@ -5,7 +5,7 @@ import pytest
 import token_figure_reports as known
 from matplotlib.figure import Figure
 
-from analysis.figures import cls_trajectory, cls_trajectory_3d, teacher_student_trajectory, teacher_student_trajectory_3d
+from analysis.figures import cls_trajectory, cls_trajectory_3d, teacher_student_trajectory
 from analysis.figures.style import class_colour, class_marker
 from odevit.errors import UserError
 
@@ -40,39 +40,21 @@ def test_a_missing_state_is_a_gap_and_said():
     assert np.isnan(lines(made.axes[0], "_image")["_image 0"][1, 0]) and "1 of 12 not finite" in made.get_supxlabel()
 
 
-def pair(**changes):
-    return known.paths(), known.paths(coordinates=known.numbers(3, 2, 6, 3, seed=77), provenance=known.OTHER, **changes)
-
-
-@pytest.mark.parametrize("draw, k", [(teacher_student_trajectory, 2), (teacher_student_trajectory_3d, 3)])
-def test_control_points_lie_on_the_students_polygon(draw, k):
-    student, teacher = pair()
-    drawn = lines(draw(student, teacher, (0.5, 2.0), images=(1,)).axes[0])
-    x, h = student.coordinates[:, 1, 0, :k], teacher.coordinates[:, 1, 0, :k]
+@pytest.mark.parametrize("k", [2, 3])
+def test_control_points_lie_on_the_students_polygon(k):
+    report = known.pair()
+    drawn = lines(teacher_student_trajectory(report, k, images=(1,)).axes[0])
+    x, h = report.student_cls[:, 1, :k], report.teacher_cls[:, 1, :k]
     assert np.allclose(drawn["control points"], [x[0], (x[0] + x[1]) / 2, x[2]])
     assert np.array_equal(drawn["student $x(t)$"], x) and np.array_equal(drawn["teacher $h_l$"], h)
 
 
 def test_pairs_are_joined_control_point_to_layer():
-    student, teacher = pair()
-    ax = teacher_student_trajectory(student, teacher).axes[0]
+    report = known.pair(control_times=np.array([0.0, 1.0, 2.0]))
+    ax = teacher_student_trajectory(report).axes[0]
     joined = [line.get_xydata() for line in ax.get_lines() if line.get_label() == "_pair"]
-    ends = np.stack([student.coordinates[:, :, 0, :2], teacher.coordinates[:, :, 0, :2]], 2).swapaxes(0, 1).reshape(6, 2, 2)
-    assert np.allclose(joined, ends)
-
-
-@pytest.mark.parametrize(
-    "teacher, times, message",
-    [
-        ({"basis_mean": np.ones(4)}, None, "other principal axes"),
-        ({}, (1.0,), "control_times: 1 times for the 2 layers"),
-        ({}, (1.0, 3.0), "outside the student's 0 to 2"),
-    ],
-)
-def test_pairs_that_do_not_fit(teacher, times, message):
-    student, other = pair(**teacher)
-    with pytest.raises(UserError, match=message):
-        teacher_student_trajectory(student, other, times)
+    ends = np.stack([report.student_cls[..., :2], report.teacher_cls[..., :2]], 2).swapaxes(0, 1).reshape(6, 2, 2)
+    assert np.allclose(joined, ends) and "PC 1 (state, 40%" in ax.get_xlabel()
 
 
 def test_refusals():
@@ -88,3 +70,9 @@ def test_refusals():
         cls_trajectory_3d(known.paths(), ax=Figure().add_subplot())
     with pytest.raises(UserError, match="coordinates is empty"):
         cls_trajectory(known.paths(coordinates=np.zeros((3, 0, 6, 3))))
+    with pytest.raises(UserError, match="draws a PairReport, not a TokenPathReport"):
+        teacher_student_trajectory(known.paths())
+    with pytest.raises(UserError, match="components: 4 cannot be drawn; 2 or 3"):
+        teacher_student_trajectory(known.pair(), 4)
+    with pytest.raises(UserError, match="component: 2 is outside 0 to 1"):
+        teacher_student_trajectory(known.pair(student_cls=known.numbers(3, 2, 2)), 3)

@@ -3,7 +3,7 @@
 import numpy as np
 from figure_reports import MODEL, OTHER
 
-from analysis.reports import AttentionReport, InterventionReport, LensReport, PlaneReport, TokenPathReport
+from analysis.reports import AttentionReport, InterventionReport, LensReport, PairReport, PlaneReport, TokenPathReport
 
 TIME = np.array([0.0, 1.0, 2.0])
 IMAGES, TOKENS, HEADS, CLASSES = 2, 6, 2, 3  # tokens: CLS, 2 x 2 patches, a register
@@ -79,4 +79,18 @@ def intervention(t: float = 1.0, change: str = "tokens cls to zero", **changes) 
     return InterventionReport(**(known | changes))
 
 
-__all__ = ["MODEL", "OTHER", "attention", "intervention", "lens", "numbers", "paths", "plane"]
+def pair(**changes) -> PairReport:
+    """Two layers of the teacher, three saved times of the student, control points at 0, 0.5 and 2."""
+    known = {
+        "provenance": MODEL, "teacher": "ViT 0", "split": "val", "images": IMAGES, "control": "distance", "horizon": 2.0,
+        "control_times": np.array([0.0, 0.5, 2.0]), "steps": 4, "temperature": 1.0, "moved": np.array([1.0, 3.0]),
+        "distance": np.array([0.0, 0.2, 0.3]), "overlap": np.array([0.9, 0.8]), "agreement": 1.0, "accuracy": np.ones(2),
+        "parameters": np.array([2, 1]), "macs": np.array([2, 4]), "nfe": np.array([2, 4]), "after": {},
+        "before": {"distance": np.array([0.0, 1.0, 1.5]), "overlap": np.array([0.5, 0.4]), "n": 7}, "time": TIME,
+        "student_cls": numbers(3, IMAGES, 3, seed=40), "teacher_cls": numbers(3, IMAGES, 3, seed=41),
+        "basis_mean": np.zeros(4), "basis_components": np.eye(3, 4), "variances": np.array([4.0, 3.0, 2.0, 1.0]),
+    }  # fmt: skip
+    return PairReport(**(known | changes))
+
+
+__all__ = ["MODEL", "OTHER", "attention", "intervention", "lens", "numbers", "pair", "paths", "plane"]

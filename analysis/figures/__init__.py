@@ -23,12 +23,12 @@ from .influence_plots import block_influence, effect_map, effect_on_patches, inf
 from .lens_plots import decision_times, intervention_distance, logit_lens
 from .motion_plots import token_collapse, token_motion
 from .norm_plots import token_norms
-from .path_plots import cls_trajectory, cls_trajectory_3d, teacher_student_trajectory, teacher_student_trajectory_3d
+from .path_plots import cls_trajectory, cls_trajectory_3d, teacher_student_trajectory
 from .plane_plots import field_plane, token_trajectories
 from .solver_plots import error_along, euler_error, solver_accuracy, solver_flips
 from .spectrum_plots import jacobian_eigenvalues, norms_over_time, numerical_range
 from .style import paper, save
-from .teacher_plots import control_points, match_distance
+from .teacher_plots import control_points, match_distance, pair_distance
 from .verdict_plots import certificate_table, jasmin_bounds, token_growth
 
 FIGURES: dict[str, Entry] = {
@@ -75,12 +75,14 @@ FIGURES: dict[str, Entry] = {
     "training_curves": Entry(training_curves, ("history*",)),
 }
 
-PAIR_FIGURES: dict[str, Entry] = {
+PAIR_FIGURES: dict[str, Entry] = {  # from the reports of analysis.pair_reports
+    "teacher_student": Entry(teacher_student, ("student_config", "teacher_config", "pair?")),
+    "teacher_student_trajectory": Entry(teacher_student_trajectory, ("pair",)),
+    "teacher_student_trajectory_3d": Entry(teacher_student_trajectory, ("pair",), {"components": 3}),
+    "teacher_student_attention": Entry(teacher_student_attention, ("student_attention", "teacher_attention", "pair?")),
+    "pair_distance": Entry(pair_distance, ("pair",)),
     "match_distance": Entry(match_distance, ("match",)),
-    "teacher_student": Entry(teacher_student, ("student_config", "teacher_config")),
-    "teacher_student_trajectory": Entry(teacher_student_trajectory, ("student_paths", "teacher_paths")),
-    "teacher_student_trajectory_3d": Entry(teacher_student_trajectory_3d, ("student_paths", "teacher_paths")),
-    "teacher_student_attention": Entry(teacher_student_attention, ("student_attention", "teacher_attention")),
+    "control_points": Entry(control_points, ("pair",)),
 }
 
 ANIMATIONS: dict[str, Entry] = {  # functions of (report, path) that write a GIF
@@ -95,7 +97,7 @@ __all__ = [
     "euler_error", "exponents_by_class", "exponents_confidence", "exponents_histogram", "exponents_right_wrong",
     "field_plane", "influence_on_patches", "intervention_distance", "jacobian_eigenvalues", "jasmin_bounds",
     "lipschitz_over_time", "lipschitz_parts", "logit_lens", "lyapunov_convergence", "lyapunov_spectrum", "match_distance",
-    "norms_over_time", "numerical_range", "paper", "save", "solver_accuracy", "solver_flips", "teacher_student",
-    "teacher_student_attention", "teacher_student_trajectory", "teacher_student_trajectory_3d", "token_animation",
-    "token_collapse", "token_growth", "token_motion", "token_norms", "token_trajectories", "training_curves",
+    "norms_over_time", "numerical_range", "pair_distance", "paper", "save", "solver_accuracy", "solver_flips",
+    "teacher_student", "teacher_student_attention", "teacher_student_trajectory", "token_animation", "token_collapse",
+    "token_growth", "token_motion", "token_norms", "token_trajectories", "training_curves",
 ]  # fmt: skip

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from odevit.errors import UserError
 
-from ..reports import AttentionReport
+from ..reports import AttentionReport, PairReport
 from . import style
 from .choices import bare, check_index, layer_times, layout_of, narrow, spread, time_index
 
@@ -80,7 +80,7 @@ def attention_over_time(
 def teacher_student_attention(
     student: AttentionReport,
     teacher: AttentionReport,
-    control_times: Sequence[float] | None = None,
+    control_times: Sequence[float] | PairReport | None = None,
     image: int = 0,
     *,
     picture: np.ndarray | None = None,
@@ -92,7 +92,7 @@ def teacher_student_attention(
 
     Args:
         student, teacher: AttentionReports of the same images.
-        control_times: t_1 .. t_L, one for each layer of the teacher; spread evenly unless given.
+        control_times: t_1 .. t_L, one for each layer of the teacher, or the PairReport; spread evenly unless given.
         image: which.   picture: the image itself, (rows, columns), (rows, columns, 3) or (channels, rows, columns).
     """
     below, above = _checked(student, image), _checked(teacher, image)

@@ -10,7 +10,7 @@ from matplotlib.ticker import NullLocator
 from odevit.errors import UserError
 from odevit.layout import TokenLayout
 
-from ..reports import AttentionReport, LensReport, TokenPathReport
+from ..reports import AttentionReport, LensReport, PairReport, TokenPathReport
 from . import style
 
 
@@ -68,11 +68,12 @@ def classes_of(images: int, lens: LensReport | None, labels: Sequence[int] | np.
     return found[:images].astype(int)
 
 
-def layer_times(times: Sequence[float] | None, layers: int, span: tuple[float, float]) -> np.ndarray:
+def layer_times(times: Sequence[float] | PairReport | None, layers: int, span: tuple[float, float]) -> np.ndarray:
     """Times (L + 1,) at which a student shall be at h_0 .. h_L: its start, then the control times t_1 .. t_L.
 
     Args:
-        times: t_1 .. t_L; spread evenly unless given.   layers: L.   span: (start, end) of the student.
+        times: t_1 .. t_L, or the report that has them; spread evenly unless given.   layers: L.
+        span: (start, end) of the student.
 
     Raises UserError for another number of times, or times outside the student's.
 
@@ -81,6 +82,8 @@ def layer_times(times: Sequence[float] | None, layers: int, span: tuple[float, f
     """
     if times is None:
         return np.linspace(*span, layers + 1)
+    if isinstance(times, PairReport):
+        times = times.control_times[1:].tolist()
     found = np.array([span[0], *times], dtype=float)
     if len(found) != layers + 1:
         raise UserError(f"control_times: {len(found) - 1} times for the {layers} layers of the teacher")

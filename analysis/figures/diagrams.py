@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from odevit.errors import UserError
 from odevit.flow import find_method
 
-from ..reports import ConfigReport
+from ..reports import ConfigReport, PairReport
 from . import style
 from .choices import layer_times, narrow
 from .shapes import BLUE, GREEN, GREY, ORANGE, Point, arrow, box, canvas, chain, plus, say
@@ -126,7 +126,7 @@ def _sequential(ax: Axes, corner: Point, norm: str, attention: str, mlp: str) ->
 def teacher_student(
     student: Config,
     teacher: Config,
-    control_times: Sequence[float] | None = None,
+    control_times: Sequence[float] | PairReport | None = None,
     *,
     ax: Axes | None = None,
 ) -> Figure:
@@ -138,7 +138,7 @@ def teacher_student(
 
     Args:
         student, teacher: `kind`, `model` and `solver` as they stand in config.json, or the ConfigReports.
-        control_times: t_1 .. t_L; those of the student's training where they are known, else spread evenly.
+        control_times: t_1 .. t_L, or the PairReport; those of the student's training where they are known, else spread evenly.
         ax: axes to draw on.
     """
     solver, depth = _entry(student, "solver"), _entry(_entry(teacher, "model"), "depth")

@@ -12,9 +12,9 @@ from matplotlib.ticker import MaxNLocator
 
 from odevit.errors import UserError
 
-from ..reports import LensReport, TokenPathReport
+from ..reports import LensReport, PairReport, TokenPathReport
 from . import style
-from .choices import check_index, class_name, classes_of, layer_times, side_legend
+from .choices import check_index, class_name, classes_of, side_legend
 
 LEGEND_LIMIT = 20  # classes above which a legend is longer than the figure is high
 
@@ -64,46 +64,35 @@ def cls_trajectory_3d(
 
 @style.figure
 def teacher_student_trajectory(
-    student: TokenPathReport,
-    teacher: TokenPathReport,
-    control_times: Sequence[float] | None = None,
-    *,
-    images: Sequence[int] = (0, 1, 2),
-    ax: Axes | None = None,
+    report: PairReport, components: int = 2, *, images: Sequence[int] = (0, 1, 2), ax: Axes | None = None
 ) -> Figure:
-    """CLS paths of student and teacher on the same two principal axes.
+    """CLS paths of student and teacher on the same principal axes.
 
     Solid: the student x(t), dots are its saved times. Dashed with squares: the layers h_l of the teacher. Diamonds: the
     student at the control time of each layer, where it is asked to be at h_l; grey lines join the pairs.
 
     Args:
-        student, teacher: TokenPathReports of the same images on the same axes (`basis` of token_paths).
-        control_times: t_1 .. t_L, one for each layer of the teacher; spread evenly unless given.
-        images: which are drawn (those that exist).   ax: axes to draw on.
+        report: PairReport.   components: axes drawn, 2 or 3.   images: which are drawn (those that exist).
+        ax: axes to draw on, 3-D ones for three components.
     """
-    return _pair(student, teacher, control_times, images, ax, 2)
-
-
-@style.figure
-def teacher_student_trajectory_3d(
-    student: TokenPathReport,
-    teacher: TokenPathReport,
-    control_times: Sequence[float] | None = None,
-    *,
-    images: Sequence[int] = (0, 1, 2),
-    ax: Axes | None = None,
-) -> Figure:
-    """CLS paths of student and teacher on the same three principal axes.
-
-    Solid: the student x(t), dots are its saved times. Dashed with squares: the layers h_l of the teacher. Diamonds: the
-    student at the control time of each layer, where it is asked to be at h_l; grey lines join the pairs.
-
-    Args:
-        student, teacher: TokenPathReports of the same images on the same axes (`basis` of token_paths), 3 components or more.
-        control_times: t_1 .. t_L, one for each layer of the teacher; spread evenly unless given.
-        images: which are drawn (those that exist).   ax: 3-D axes to draw on.
-    """
-    return _pair(student, teacher, control_times, images, ax, 3)
+    style.check_report(report, PairReport, "student_cls", "teacher_cls")
+    if components not in (2, 3):
+        raise UserError(f"components: {components} cannot be drawn; 2 or 3")
+    made, ax = _axes(report, ax, components)
+    check_index("component", components - 1, report.student_cls.shape[-1])
+    x = style.note_gaps(made, report.student_cls[..., :components], "student_cls")
+    h = style.note_gaps(made, report.teacher_cls[..., :components], "teacher_cls")
+    at = _student_at(report.time, x, report.control_times)
+    for order, i in enumerate(i for i in images if 0 <= i < x.shape[1]):
+        for pair in np.stack([at[:, i], h[:, i]], 1):
+            ax.plot(*pair.T, "-", color="0.6", linewidth=0.5, label="_pair")
+        named = (lambda text: text) if order == 0 else (lambda text: f"_{text}")
+        blue, orange, green = style.OKABE_ITO[:3]
+        ax.plot(*x[:, i].T, "-", color=blue, marker=".", label=named("student $x(t)$"))
+        ax.plot(*h[:, i].T, linestyle=style.DASHES[1], color=orange, marker="s", label=named("teacher $h_l$"))
+        ax.plot(*at[:, i].T, "D", color=green, markeredgecolor="black", markeredgewidth=0.3, label=named("control points"))
+    side_legend(ax, 1.12 if components == 3 else 1.0)
+    return made
 
 
 def _by_class(paths, lens, labels, names, ax, components: int) -> Figure:
@@ -129,47 +118,24 @@ def _by_class(paths, lens, labels, names, ax, components: int) -> Figure:
     return made
 
 
-def _pair(student, teacher, control_times, images, ax, components: int) -> Figure:
-    made, ax, x = _start(student, ax, components)
-    h = _coordinates(made, teacher, components)
-    if student.basis_components.shape != teacher.basis_components.shape or not (
-        np.allclose(student.basis_components, teacher.basis_components) and np.allclose(student.basis_mean, teacher.basis_mean)
-    ):
-        raise UserError("teacher: it lies on other principal axes than the student; give both the same `basis`")
-    if x.shape[1] != h.shape[1]:
-        raise UserError(f"teacher: {h.shape[1]} images, the student has {x.shape[1]}")
-    span = (float(student.time[0]), float(student.time[-1]))
-    at = _student_at(student.time, x, layer_times(control_times, len(h) - 1, span))
-    for order, i in enumerate(i for i in images if 0 <= i < x.shape[1]):
-        for pair in np.stack([at[:, i], h[:, i]], 1):
-            ax.plot(*pair.T, "-", color="0.6", linewidth=0.5, label="_pair")
-        named = (lambda text: text) if order == 0 else (lambda text: f"_{text}")
-        blue, orange, green = style.OKABE_ITO[:3]
-        ax.plot(*x[:, i].T, "-", color=blue, marker=".", label=named("student $x(t)$"))
-        ax.plot(*h[:, i].T, linestyle=style.DASHES[1], color=orange, marker="s", label=named("teacher $h_l$"))
-        ax.plot(*at[:, i].T, "D", color=green, markeredgecolor="black", markeredgewidth=0.3, label=named("control points"))
-    side_legend(ax, 1.12 if components == 3 else 1.0)
-    return made
-
-
 def _start(paths, ax: Axes | None, components: int) -> tuple[Figure, Axes, np.ndarray]:
     """Figure, labelled axes, and the CLS coordinates (K, B, components)."""
     style.check_report(paths, TokenPathReport, "coordinates")
+    made, ax = _axes(paths, ax, components)
+    check_index("component", components - 1, paths.coordinates.shape[-1])
+    return made, ax, style.note_gaps(made, paths.coordinates[:, :, 0, :components], "coordinates")
+
+
+def _axes(report, ax: Axes | None, components: int) -> tuple[Figure, Axes]:
+    """Figure and axes, named after the principal axes of the report."""
     made, ax = style.new_axes(ax, height=0.55 if components == 2 else 0.7, projection="3d" if components == 3 else None)
     if components == 3 and ax.name != "3d":
         raise UserError('ax: three components need 3-D axes (projection="3d")')
-    states = _coordinates(made, paths, components)
-    label_axes(ax, paths, components)
-    return made, ax, states
+    label_axes(ax, report, components)
+    return made, ax
 
 
-def _coordinates(made: Figure, paths, components: int) -> np.ndarray:
-    style.check_report(paths, TokenPathReport, "coordinates")
-    check_index("component", components - 1, paths.coordinates.shape[-1])
-    return style.note_gaps(made, paths.coordinates[:, :, 0, :components], "coordinates")
-
-
-def label_axes(ax: Axes, paths: TokenPathReport, components: int = 2) -> None:
+def label_axes(ax: Axes, paths: TokenPathReport | PairReport, components: int = 2) -> None:
     """Names of the principal axes, with the share of the variance that each explains; one scale on both in two dimensions."""
     total = paths.variances.sum()
     for i, name in zip(range(components), "xyz"):
