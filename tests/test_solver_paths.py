@@ -6,10 +6,10 @@ import torch
 from test_perturbations import discrete, pair, tiny
 
 import analysis
-from analysis.discretization import solver_answers
+from analysis.discretization import solver_answers, tabulated
 from analysis.reports import AnswersReport, SolverPathsReport
 from analysis.token_paths import solver_paths
-from odevit import TimeGrid, UserError, integrate
+from odevit import NonFiniteError, TimeGrid, UserError, integrate
 
 
 def paths(model, solvers) -> SolverPathsReport:
@@ -61,6 +61,32 @@ def test_answers_agree_with_the_swap_report_row_by_row():
         assert np.abs(found.logits - found.trained_logits).max() == pytest.approx(swap.max_logit_change[row], abs=1e-12)
         assert (found.logits.argmax(-1) == labels.numpy()).mean() == pytest.approx(swap.accuracy[row])
     assert solver_answers(model, images, "euler", 3).labels.tolist() == [-1] * 6
+
+
+def test_parts_of_the_images_join_to_the_whole():
+    model, images = tiny(), torch.cat([pair(0.0, seed)[0] for seed in range(5)])
+    whole = solver_answers(model, images, "midpoint", 2)
+    parts = AnswersReport.joined([solver_answers(model, part, "midpoint", 2) for part in images.split(2)])
+    np.testing.assert_allclose(parts.logits, whole.logits, rtol=1e-9)
+    np.testing.assert_allclose([parts.shift, parts.radius], [whole.shift, whole.radius], rtol=1e-9)
+    table = tabulated([parts, whole])
+    assert table.images == 5 and table.flip_rate[0] == table.flip_rate[1] == len(whole.flips) / 5
+
+
+def test_a_solver_that_blows_up_is_a_row_without_numbers():
+    model = tiny()
+    with torch.no_grad():
+        model.field.blocks[0].mlp.fc2.weight.mul_(1e30)  # 1e90 after 3 steps of Euler, beyond all numbers with rk4
+    lost = solver_answers(model, pair(0.0)[0], "rk4", 3)
+    assert "x(T) is" in lost.broken and "3 steps of rk4" in lost.broken and np.isnan(lost.logits).all() and not lost.flips.size
+    table = tabulated([solver_answers(model, pair(0.0)[0], "euler", 3), lost])
+    assert table.flip_rate[0] == 0 and np.isnan(table.flip_rate[1]) and np.isnan(table.certain_rate[1])
+    with pytest.raises(NonFiniteError):
+        analysis.solver_swap(model, pair(0.0)[0], ("rk4",), (3,))
+    with torch.no_grad():
+        model.field.blocks[0].mlp.fc2.weight.mul_(1e100)
+    with pytest.raises(NonFiniteError, match="3 steps of euler"):
+        solver_answers(model, pair(0.0)[0], "rk4", 3)
 
 
 def test_reports_round_trip(tmp_path):

@@ -5,13 +5,14 @@ z_a - z_j changes by at most ||w_a - w_j|| ||dx||. The input is CLS, after the f
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from odevit.errors import UserError
+from odevit.errors import NonFiniteError, UserError
 from odevit.flow import find_method, integrate
 from odevit.trajectory import TimeGrid
 
@@ -81,11 +82,18 @@ def solver_swap(
         steps = sorted({max(1, trained // 2), trained, 2 * trained, 4 * trained})
     rows = [(m, s) for m in methods for s in (steps if find_method(m).kind != "adaptive" else (0,))]
     base = _solve(double, images, model.solver.method, trained, batch_size)
-    table = [_compare(_solve(double, images, m, s or trained, batch_size), base, labels) for m, s in rows]
+    return tabulated([_answers(double, images, m, s or trained, labels, batch_size, base) for m, s in rows])
+
+
+def tabulated(answers: Sequence[AnswersReport]) -> SwapReport:
+    """The table of answers to the same images under several solvers, a row each; NaN in a row whose state blew up."""
+    table = [_row(report) for report in answers]
+    first = answers[0]
     columns = {name: np.array([row[name] for row in table]) for name in table[0]}
     return SwapReport(
-        trained_method=model.solver.method, trained_steps=trained, images=len(images), method=np.array([m for m, _ in rows]),
-        steps=np.array([s for _, s in rows]), radius=base.radius.cpu().numpy(), provenance=provenance(model, images), **columns,
+        trained_method=first.trained_method, trained_steps=first.trained_steps, images=len(first.logits),
+        method=np.array([r.method for r in answers]), steps=np.array([r.steps for r in answers]),
+        nfe=np.array([r.nfe for r in answers]), radius=first.radius, provenance=first.provenance, **columns,
     )  # fmt: skip
 
 
@@ -101,21 +109,18 @@ def solver_answers(
         AnswersReport.
 
     Raises:
-        UserError: as `solver_swap`. NonFiniteError: a state that blows up.
+        UserError: as `solver_swap`. NonFiniteError: the trained solver's state blows up; the other's is reported as `broken`.
 
     Cost: one solve of each kind for each image, in float64.
     """
     _check(images, labels)
-    double, trained = as_float64(model), model.grid.steps
-    base = _solve(double, images, model.solver.method, trained, batch_size)
-    new = _solve(double, images, method, steps, batch_size)
-    return AnswersReport(
-        method=method, steps=0 if find_method(method).kind == "adaptive" else steps, nfe=new.nfe,
-        trained_method=model.solver.method, trained_steps=trained, trained_nfe=base.nfe, logits=new.logits.cpu().numpy(),
-        trained_logits=base.logits.cpu().numpy(), shift=(new.inputs - base.inputs).norm(dim=-1).cpu().numpy(),
-        radius=base.radius.cpu().numpy(), provenance=provenance(model, images),
-        labels=np.full(len(images), -1) if labels is None else labels.cpu().numpy().astype(int),
-    )  # fmt: skip
+    double = as_float64(model)
+    base = _solve(double, images, model.solver.method, model.grid.steps, batch_size)
+    try:
+        return _answers(double, images, method, steps, labels, batch_size, base)
+    except NonFiniteError as error:
+        lost = _Answers(base.logits * np.nan, base.inputs * np.nan, base.radius, 0)
+        return replace(_report(double, images, method, steps, labels, lost, base), broken=str(error))
 
 
 def _check(images: Tensor, labels: Tensor | None) -> None:
@@ -148,19 +153,33 @@ def _solve(model, images: Tensor, method: str, steps: int, batch_size: int) -> _
     return _Answers(logits, inputs, radius, nfe)
 
 
-def _compare(new: _Answers, base: _Answers, labels: Tensor | None) -> dict[str, float]:
-    shift = (new.inputs - base.inputs).norm(dim=-1)
-    now, before = new.logits.argmax(-1), base.logits.argmax(-1)
-    accuracy = before_accuracy = float("nan")
-    if labels is not None:
-        truth = labels.to(now.device)
-        accuracy, before_accuracy = (float((p == truth).double().mean()) for p in (now, before))
-    return {
-        "nfe": new.nfe,
-        "max_logit_change": float((new.logits - base.logits).abs().max()),
-        "max_shift": float(shift.max()),
-        "flip_rate": float((now != before).double().mean()),
-        "certain_rate": float((shift < base.radius).double().mean()),
+def _answers(model, images: Tensor, method: str, steps: int, labels, batch_size: int, base: _Answers) -> AnswersReport:
+    return _report(model, images, method, steps, labels, _solve(model, images, method, steps, batch_size), base)
+
+
+def _report(model, images: Tensor, method: str, steps: int, labels, new: _Answers, base: _Answers) -> AnswersReport:
+    adaptive = find_method(method).kind == "adaptive"
+    plain = (model.solver.method, model.grid.steps)
+    return AnswersReport(
+        method=method, steps=0 if adaptive else steps, nfe=new.nfe, trained_method=plain[0], trained_steps=plain[1],
+        trained_nfe=base.nfe, logits=new.logits.cpu().numpy(), trained_logits=base.logits.cpu().numpy(),
+        shift=(new.inputs - base.inputs).norm(dim=-1).cpu().numpy(), radius=base.radius.cpu().numpy(),
+        labels=np.full(len(images), -1) if labels is None else labels.cpu().numpy().astype(int),
+        provenance=provenance(model, images),
+    )  # fmt: skip
+
+
+def _row(report: AnswersReport) -> dict[str, float]:
+    """What a row of the table says of the answers under one solver."""
+    now, before = report.logits.argmax(-1), report.trained_logits.argmax(-1)
+    known, nan = bool((report.labels >= 0).all()), float("nan")
+    accuracy, trained = (float((p == report.labels).mean()) if known else nan for p in (now, before))
+    found = {
+        "max_logit_change": float(np.abs(report.logits - report.trained_logits).max()),
+        "max_shift": float(report.shift.max()),
+        "flip_rate": len(report.flips) / len(now),
+        "certain_rate": float((report.shift < report.radius).mean()),
         "accuracy": accuracy,
-        "accuracy_change": accuracy - before_accuracy,
+        "accuracy_change": accuracy - trained,
     }
+    return dict.fromkeys(found, nan) if report.broken else found

@@ -1,7 +1,8 @@
 """Reports on answers and paths under another solver than the trained one, image by image."""
 
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -17,6 +18,7 @@ class AnswersReport(Report):
         logits, trained_logits: (image, class).   labels: (image,), -1 where they are not known.
         shift: how far the readout's input moves.   radius: no-flip radius under the trained solver; shift < radius proves that
             the prediction stays.
+        broken: why there is no answer, where the other solver's state blew up; logits and shift are NaN then.
     """
 
     method: str
@@ -30,6 +32,7 @@ class AnswersReport(Report):
     labels: np.ndarray
     shift: np.ndarray
     radius: np.ndarray
+    broken: str = ""
 
     axes: ClassVar[dict[str, tuple[str, ...]]] = {
         "logits": ("image", "class"), "trained_logits": ("image", "class"),
@@ -39,8 +42,18 @@ class AnswersReport(Report):
 
     @property
     def flips(self) -> np.ndarray:
-        """Numbers of the images whose prediction changes."""
-        return np.flatnonzero(self.logits.argmax(-1) != self.trained_logits.argmax(-1))
+        """Numbers of the images whose prediction changes; none where there is no answer."""
+        changed = self.logits.argmax(-1) != self.trained_logits.argmax(-1)
+        return np.flatnonzero(changed & np.isfinite(self.logits).all(-1))
+
+    @classmethod
+    def joined(cls, parts: Sequence["AnswersReport"]) -> "AnswersReport":
+        """Reports on different images under the same solver as one; an adaptive solver's NFE is the largest."""
+        names = ("logits", "trained_logits", "labels", "shift", "radius")
+        columns: dict[str, Any] = {name: np.concatenate([getattr(p, name) for p in parts]) for name in names}
+        first, nfe = parts[0], max(p.nfe for p in parts)
+        broken = next((p.broken for p in parts if p.broken), "")
+        return replace(first, nfe=nfe, broken=broken, **columns)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
