@@ -72,7 +72,7 @@ def test_axes_have_one_scale_and_say_what_they_explain():
     figure = token_plane(known.paths())
     assert figure.layout.xaxis.title.text == "PC 1 (state, 40% of variance)" and figure.layout.yaxis.scaleanchor == "x"
     scene = token_space(known.paths()).layout.scene
-    assert scene.zaxis.title.text == "PC 3 (state, 20%)" and scene.aspectmode == "data"
+    assert scene.zaxis.title.text == "PC 3, 20%" and scene.aspectmode == "data"
 
 
 def test_colours_tell_patch_class_and_time():

@@ -1,8 +1,8 @@
 """Paths of two models on common axes: those of the pooled states, or each on its own, the second turned onto the first.
 
 min_{Q orthogonal} ||A - B Q||_F (Schonemann 1966), A and B the centred principal coordinates of rows that belong together: the
-same image, the same token, the same share of the integration time. Models of equal width need not share their axes (any
-rotation of all weights is the same model), so pooled axes mean something for a student and its teacher, less for two strangers.
+same image, the same token, the same share of the integration time. Models of equal width need not share their axes
+(renumbering the channels gives the same model), so pooled axes suit a student and its teacher, less two strangers.
 """
 
 from dataclasses import replace
@@ -13,7 +13,7 @@ from odevit.errors import UserError
 from odevit.trajectory import Trajectory
 
 from ..reports import TokenPathReport
-from .bases import Basis, array, principal_basis
+from .bases import Basis, principal_basis
 from .kinematics import as_tokens
 from .matching import rotation
 from .measuring import token_paths
@@ -21,8 +21,8 @@ from .measuring import token_paths
 
 def paired_paths(
     first: Trajectory, second: Trajectory, *, tokens: str = "cls", aligned: bool = False, components: int = 3
-) -> tuple[TokenPathReport, TokenPathReport, float]:
-    """Paths of two models of the same images on axes that can be drawn together.
+) -> tuple[TokenPathReport, TokenPathReport]:
+    """Paths of two models of the same images on axes that can be drawn together; see `mismatch` for how far apart they are.
 
     Args:
         first, second: trajectories of the same images; times, registers and, where aligned, widths may differ.
@@ -32,8 +32,7 @@ def paired_paths(
         components: number of axes.
 
     Returns:
-        (paths of the first, of the second, mismatch): motion by differences; mismatch = ||A - B|| / ||A|| over the rows that
-        both have, at the first's saved times (B between its saved times by straight lines), A about its mean where aligned.
+        (paths of the first, paths of the second), with motion by differences.
 
     Raises:
         UserError: other tokens than "cls" or "all", other images, or widths that differ where not aligned.
@@ -49,17 +48,25 @@ def paired_paths(
     if not aligned and a.shape[-1] != b.shape[-1]:
         raise UserError(f"axes: widths {a.shape[-1]} and {b.shape[-1]} have no axes in common; align the axes of each instead")
     k = min(components, a.shape[-1], b.shape[-1])
-    bases = (principal_basis(a, k=k), principal_basis(b, k=k)) if aligned else (principal_basis(a, b, k=k),) * 2
-    rows = _together(first, second, bases[0].apply(a), bases[1].apply(b))
-    if aligned:
-        centred = [r - r.mean(0) for r in rows]
-        turn = rotation(*centred)
-        bases = (bases[0], _turned(bases[1], turn))
-        rows = (centred[0], centred[1] @ turn)
-    size = np.linalg.norm(rows[0])
-    mismatch = float(np.linalg.norm(rows[0] - rows[1]) / size) if size else float("nan")
-    one, two = (token_paths(None, part, basis=basis) for part, basis in zip(parts, bases))
-    return one, two, mismatch
+    if not aligned:
+        basis = principal_basis(a, b, k=k)
+        return token_paths(None, parts[0], basis=basis), token_paths(None, parts[1], basis=basis)
+    one, two = (token_paths(None, part, components=k) for part in parts)
+    turn = rotation(*_together(one, two))
+    basis = _turned(Basis(two.basis_mean, two.basis_components, two.variances), turn)
+    turned = {"coordinates": two.coordinates @ turn, "basis_components": basis.components, "variances": basis.variances}
+    return one, replace(two, **turned)
+
+
+def mismatch(first: TokenPathReport, second: TokenPathReport) -> float:
+    """||A - B|| / ||A - mean A|| of the drawn coordinates of two reports of `paired_paths`; 0: the same path.
+
+    A: rows of the tokens that both have at the first's saved times; B: the second at the same shares of its way, on the
+    straight lines between its saved states. NaN where A does not vary.
+    """
+    a, b = _together(first, second)
+    width = np.linalg.norm(a - a.mean(0))
+    return float(np.linalg.norm(a - b) / width) if width else float("nan")
 
 
 def _chosen(trajectory: Trajectory, tokens: str) -> Trajectory:
@@ -73,15 +80,14 @@ def _turned(basis: Basis, turn: np.ndarray) -> Basis:
     return Basis(basis.mean, turn.T @ basis.components, np.concatenate([along, basis.variances[count:]]))
 
 
-def _together(first: Trajectory, second: Trajectory, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows (n, k) of coordinates (K, B, N, k) that belong together: tokens that both have, at the first's saved times."""
-    common = [0]
-    if first.layout and second.layout and first.layout.grid == second.layout.grid:
-        common = list(range(min(1 + first.layout.num_patches, a.shape[2], b.shape[2])))
-    a, b = a[:, :, common], b[:, :, common]
-    share, own = (shares_of(array(t.t)) for t in (first, second))
+def _together(first: TokenPathReport, second: TokenPathReport) -> tuple[np.ndarray, np.ndarray]:
+    """Rows (n, k) of coordinates that belong together: tokens that both have, at the first's saved times."""
+    common = 1
+    if first.patch_grid and first.patch_grid == second.patch_grid:
+        common += int(np.prod(first.patch_grid))
+    a, b = (report.coordinates[:, :, :common] for report in (first, second))
     flat = b.reshape(len(b), -1)
-    there = np.stack([np.interp(share, own, column) for column in flat.T], -1)
+    there = np.stack([np.interp(shares_of(first.time), shares_of(second.time), column) for column in flat.T], -1)
     return a.reshape(-1, a.shape[-1]), there.reshape(-1, b.shape[-1])
 
 

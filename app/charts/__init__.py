@@ -3,6 +3,7 @@
 from .answer_charts import two_answers
 from .attention_charts import attention_shares, head_distance, head_entropy, head_maps, register_shares, token_name
 from .cls_charts import cls_by_class, vector_field
+from .compare_charts import paired_chances, paired_decisions, paired_paths, paired_rates, paired_spectra, paired_speeds
 from .influence_charts import influence_maps, token_chooser, token_names
 from .intervention_charts import EFFECTS, class_effect, effect_frames, effect_over_time, head_effects, patch_chooser, spread
 from .lipschitz_charts import (
@@ -75,6 +76,12 @@ __all__ = [
     "influence_maps",
     "left_out",
     "margin_over_time",
+    "paired_chances",
+    "paired_decisions",
+    "paired_paths",
+    "paired_rates",
+    "paired_spectra",
+    "paired_speeds",
     "patch_chooser",
     "path_shape",
     "perturbed_picture",

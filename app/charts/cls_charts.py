@@ -10,7 +10,7 @@ from analysis.reports import LensReport, PlaneReport, TokenPathReport
 from odevit.errors import UserError
 
 from . import look
-from .trajectory_charts import POINTS, RIM, label_axes
+from .trajectory_charts import POINTS, RIM, SLIDER, label_axes
 
 LEGEND_LIMIT = 20  # classes above which a legend is longer than the figure is high
 FILL = 0.95  # longest arrow, in cells of the grid
@@ -45,7 +45,7 @@ def cls_by_class(
     ring = {"symbol": "circle-open", "size": 11, "color": RIM, "line": {"width": 2}}
     figure.add_scatter(x=start[0], y=start[1], mode="markers", marker=ring, name="t = 0", hoverinfo="name")
     label_axes(figure, paths)
-    return figure.update_layout(showlegend=len(np.unique(classes)) <= LEGEND_LIMIT)
+    return figure.update_layout(showlegend=len(np.unique(classes)) <= LEGEND_LIMIT, height=look.HEIGHT + SLIDER)
 
 
 def _class_traces(

@@ -20,6 +20,7 @@ from . import look
 POINTS = 25_000  # of the paths of one chart; as many again travel as frames
 SMOOTH = 6_000  # points above which the browser draws with WebGL
 PATCHES = 4  # of an image that are drawn before images are left out
+SLIDER = 70  # pixels by which a time slider makes a plot higher
 RIM = "rgba(128,128,128,0.9)"  # seen on both themes
 PLAIN = {"CLS": look.OKABE_ITO[1], "registers": look.OKABE_ITO[3]}
 MARK = {"CLS": "star", "patches": "circle", "registers": "square", "tokens": "circle"}
@@ -113,10 +114,12 @@ def token_space(
         states, colours = _states(paths, lines, name, 3)
         sign = {"symbol": MARK_3D[name], "size": 6 if name == "CLS" else 3, "color": colours}
         figure.add_trace(_markers(states[-1], "scatter3d", sign))
-    titles = {f"{axis}axis": {"title": {"text": text}} for axis, text in zip("xyz", axis_titles(paths, 3, ""))}
+    shown = [text.replace(" (state", "").replace(")", "") for text in axis_titles(paths, 3, "")]  # the long form is cut off
+    scene: dict[str, Any] = {f"{axis}axis": {"title": {"text": text}} for axis, text in zip("xyz", shown)}
+    scene |= {"aspectmode": "data", "camera": {"eye": {"x": 1.5, "y": 1.5, "z": 1.0}}}
     return figure.update_layout(
-        height=look.HEIGHT + 70, margin={"l": 0, "r": 0, "t": 28, "b": 0}, scene=titles | {"aspectmode": "data"},
-        uirevision="kept", legend={"orientation": "h", "yanchor": "bottom", "y": 1.0, "xanchor": "left", "x": 0},
+        height=look.HEIGHT + SLIDER, margin={"l": 0, "r": 0, "t": 28, "b": 0}, scene=scene, uirevision="kept",
+        legend={"orientation": "h", "yanchor": "bottom", "y": 1.0, "xanchor": "left", "x": 0},
     )  # fmt: skip
 
 
@@ -221,8 +224,9 @@ def _patch_key(figure: go.Figure, paths: TokenPathReport) -> None:
     )  # fmt: skip
     figure.add_trace(key)
     figure.data = (figure.data[-1], *figure.data[:-1])
-    bare = {"showticklabels": False, "showgrid": False, "zeroline": False}
+    bare = {"showticklabels": False, "showgrid": False, "zeroline": False, "ticks": ""}
+    title = {"title": {"text": "patches"}, "side": "top"}
     figure.update_layout(
-        xaxis={"domain": [0.0, 0.86]}, xaxis2=bare | {"domain": [0.88, 1.0], "anchor": "y2", "title": {"text": "patches"}},
+        xaxis={"domain": [0.0, 0.86]}, xaxis2=bare | title | {"domain": [0.88, 1.0], "anchor": "y2"},
         yaxis2=bare | {"domain": [0.72, 1.0], "anchor": "x2", "autorange": "reversed", "scaleanchor": "x2"},
     )  # fmt: skip

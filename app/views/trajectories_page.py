@@ -17,31 +17,35 @@ FIRST = 8
 PLANES = 7  # times of the plane of arrows, at most
 ON_PAPER = 3  # images in a figure of all tokens
 
-_PCA = r"""Each token is a point $x_i(t) \in \mathbb{R}^D$. It is drawn at $((x_i - \bar x) \cdot e_1, (x_i - \bar x) \cdot e_2, ..)$, with
-$e_1, e_2, ..$ the eigenvectors of the covariance $\mathrm{E}[(x - \bar x)(x - \bar x)^\top]$ of all states pooled over tokens, times
-and images: one basis for everything on this plot, so that distances can be compared. The share in an axis title is
-$\lambda_k / \sum_j \lambda_j$; what the drawn axes do not explain cannot be seen here."""
-_CLS = r"""The path of the token that the class is read from, $z(t) = W x_\mathrm{CLS}(t) + b$, on the principal axes of CLS states alone.
-All images start in the same learned state (ring). Colour and shape of the end tell the class: the label where it is known, else
-the prediction $\arg\max z(T)$. **Open markers with a dot and dotted lines are wrong predictions**; the chosen image is bold."""
-_FIELD = r"""$\dot x_\mathrm{CLS} = f_\mathrm{CLS}(t, x)$ at points of the plane $c + u\,e_1 + v\,e_2$ through the mean $c$ of this image's CLS path, with all
-other tokens held at their states at the time of the slider. An arrow shows the part of the velocity in the plane; the dot at
-its tail shows the share $\|v_\perp\| / \|v\|$ that it does not show. The path itself leaves the plane, so it need not follow the
-arrows. For a discrete ViT the field is the update of the layer that follows."""
-_MOTION = r"""Velocity $v = f(t, x)$ and acceleration $a = \partial_t f + J f$ by one Jacobian-vector product at every saved state; curvature
-$\kappa = \|a_\perp\| / \|v\|^2$ with $a_\perp$ the part of $a$ normal to $v$ (do Carmo, *Differential Geometry of Curves and Surfaces*, 1.5);
-length $\int \|v\|\,dt$ by trapezoids. A discrete ViT has states only: differences, and Menger's curvature of three states.
-Line: median over tokens and images; band: 10 % to 90 %."""
-_SHAPE = r"""Straightness $\|x(T) - x(0)\| / \mathrm{length} \in [0, 1]$ of the polygon through the saved states, 1 for a straight line; turning
-$\int \kappa\,\|v\|\,dt$ in radians, 0 for a straight line, $2\pi$ for a full circle. Straight paths are those that few solver steps
-follow well."""
-_ALIKE = r"""Mean cosine of pairs of different tokens, $(\|\sum_i x_i / \|x_i\|\|^2 - N) / (N (N - 1))$: 1 when all point one way. Distance from
-equal tokens, $\|X - \mathbf{1}\bar x^\top\|_F / \|X\|_F$: 0 when all are equal (rank collapse, Dong et al. 2021, arXiv 2103.03404). Both also of
-$\Pi x = x$ less its mean over channels, which is all that a CenterNorm sees."""
-_RANKS = r"""With $p$ the squared singular values of the $N \times D$ matrix of a state:
-stable rank $\sum p / \max p$ $\le$ participation ratio $(\sum p)^2 / \sum p^2$ $\le$ effective rank $e^{H(p / \sum p)}$ (Roy and Vetterli 2007) $\le$ rank.
-Clusters: connected components of tokens with cosine above $1 - \delta$; tokens as interacting particles that cluster: Geshkovski
-et al. 2023 (arXiv 2312.10794)."""
+_PCA = r"""Each token is a point $x_i(t) \in \mathbb{R}^D$. It is drawn at $((x_i - \bar x) \cdot e_1, (x_i - \bar x)
+\cdot e_2, ..)$, with $e_1, e_2, ..$ the eigenvectors of the covariance $\mathrm{E}[(x - \bar x)(x - \bar x)^\top]$ of
+all states pooled over tokens, times and images: one basis for everything on this plot, so that distances can be
+compared. The share in an axis title is $\lambda_k / \sum_j \lambda_j$; what the drawn axes do not explain cannot be
+seen here."""
+_CLS = r"""The path of the token that the class is read from, $z(t) = W x_\mathrm{CLS}(t) + b$, on the principal axes of
+CLS states alone. All images start in the same learned state (ring). Colour and shape of the end tell the class: the
+label where it is known, else the prediction $\arg\max z(T)$. **Open markers with a dot and dotted lines are wrong
+predictions**; the chosen image is bold."""
+_FIELD = r"""$\dot x_\mathrm{CLS} = f_\mathrm{CLS}(t, x)$ at points of the plane $c + u\,e_1 + v\,e_2$ through the mean
+$c$ of this image's CLS path, with all other tokens held at their states at the time of the slider. An arrow shows the
+part of the velocity in the plane; the dot at its tail shows the share $\|v_\perp\| / \|v\|$ that it does not show. The
+path itself leaves the plane, so it need not follow the arrows. For a discrete ViT the field is the update of the layer
+that follows."""
+_MOTION = r"""Velocity $v = f(t, x)$ and acceleration $a = \partial_t f + J f$ by one Jacobian-vector product at every
+saved state; curvature $\kappa = \|a_\perp\| / \|v\|^2$ with $a_\perp$ the part of $a$ normal to $v$ (do Carmo,
+*Differential Geometry of Curves and Surfaces*, 1.5); length $\int \|v\|\,dt$ by trapezoids. A discrete ViT has states
+only: differences, and Menger's curvature of three states. Line: median over tokens and images; band: 10 % to 90 %."""
+_SHAPE = r"""Straightness $\|x(T) - x(0)\| / \mathrm{length} \in [0, 1]$ of the polygon through the saved states, 1 for
+a straight line; turning $\int \kappa\,\|v\|\,dt$ in radians, 0 for a straight line, $2\pi$ for a full circle. Straight
+paths are those that few solver steps follow well."""
+_ALIKE = r"""Mean cosine of pairs of different tokens, $(\|\sum_i x_i / \|x_i\|\|^2 - N) / (N (N - 1))$: 1 when all
+point one way. Distance from equal tokens, $\|X - \mathbf{1}\bar x^\top\|_F / \|X\|_F$: 0 when all are equal (rank
+collapse, Dong et al. 2021, arXiv 2103.03404). Both also of $\Pi x = x$ less its mean over channels, which is all that a
+CenterNorm sees."""
+_RANKS = r"""With $p$ the squared singular values of the $N \times D$ matrix of a state: stable rank $\sum p / \max p$
+$\le$ participation ratio $(\sum p)^2 / \sum p^2$ $\le$ effective rank $e^{H(p / \sum p)}$ (Roy and Vetterli 2007) $\le$
+rank. Clusters: connected components of tokens with cosine above $1 - \delta$; tokens as interacting particles that
+cluster: Geshkovski et al. 2023 (arXiv 2312.10794)."""
 
 
 def show(visit: Visit) -> None:
@@ -61,9 +65,11 @@ def show(visit: Visit) -> None:
     with right, panels.section("The field around it"):
         _field(visit)
     st.subheader("Motion", anchor=False)
+    names = tuple(charts.QUANTITIES)
+    quantity = st.segmented_control("Over t", names, default="speed", key="motion", bind="query-params", required=True)
     left, right = st.columns(2)
     with left, panels.section():
-        _motion(visit, paths)
+        _motion(visit, paths, quantity or "speed")
     with right, panels.section():
         _shape(visit, paths)
     st.subheader("Do the tokens become one?", anchor=False)
@@ -134,8 +140,9 @@ def _cls(visit: Visit, count: int) -> TokenPathReport:
     wrong = int((lens.prediction[-1] != labels)[known].sum())
     said = f"{wrong} of {int(known.sum())} predicted wrong." if known.any() else "No labels: colour tells the prediction."
     panels.plot(
-        visit, charts.cls_by_class(cls, lens, labels, visit.classes), [cls, lens], name="cls-paths", title="Paths of CLS by class",
-        status="measured", note=_joined(said, _grounds(cls).replace("1 tokens", "CLS")), what=_CLS,
+        visit, charts.cls_by_class(cls, lens, labels, visit.classes), [cls, lens], name="cls-paths",
+        title="Paths of CLS by class", status="measured", what=_CLS,
+        note=_joined(said, _grounds(cls).replace("1 tokens", "CLS")),
         paper=partial(figures.cls_trajectory, cls, lens, labels=labels if known.all() else None, names=visit.classes),
     )  # fmt: skip
     return cls
@@ -148,9 +155,9 @@ def _numbers(place, paths: TokenPathReport, cls: TokenPathReport) -> None:
     with place:
         panels.numbers([
             ("Length of CLS path", f"{np.median(paths.length[:, 0]):.3g} state", "Median over the images."),
-            ("Straightness of CLS", f"{np.nanmedian(cls.straightness):.3f} of 1", "Median over the images; 1 is a straight line."),
+            ("Straightness of CLS", f"{np.nanmedian(cls.straightness):.3f} of 1", "Median over the images; 1: straight."),
             ("CLS on two axes", flat, "Share of the variance of all CLS states that the first two principal axes explain."),
-            ("Mean cosine of tokens at T", f"{np.median(paths.mean_cosine[-1]):.3f}", "Median over images; 1: all point one way."),
+            ("Mean cosine of tokens at T", f"{np.median(paths.mean_cosine[-1]):.3f}", "Median; 1: all tokens point one way."),
         ])  # fmt: skip
 
 
@@ -161,8 +168,8 @@ def _field(visit: Visit) -> None:
     planes: tuple[PlaneReport, ...] = computing.custom(visit, "cls_planes", f"1: {chosen}", parts)  # type: ignore[assignment]
     off = float(np.nanmedian([p.off_plane for p in planes]))
     panels.plot(
-        visit, charts.vector_field(planes, at=visit.t), planes, name="field-plane", title="Vector field on the plane of the CLS path",
-        status="measured", what=_FIELD, note=f"{off:.0%} of the velocity points out of the plane (median).",
+        visit, charts.vector_field(planes, at=visit.t), planes, name="field-plane", status="measured", what=_FIELD,
+        title="Vector field on the plane of the CLS path", note=f"{off:.0%} of the velocity points out of the plane (median).",
         paper=partial(figures.field_plane, planes[len(planes) // 2]),
     )  # fmt: skip
 
@@ -171,13 +178,11 @@ def _plane(subject, k: int) -> PlaneReport:
     return cls_plane_at(subject, subject.images, k)
 
 
-def _motion(visit: Visit, paths: TokenPathReport) -> None:
+def _motion(visit: Visit, paths: TokenPathReport, quantity: str) -> None:
     """One quantity of the motion over t."""
-    names = tuple(charts.QUANTITIES)
-    quantity = st.segmented_control("Quantity", names, default=names[0], key="motion", bind="query-params", required=True)
     by = "exact derivatives" if paths.derivatives == "exact" else "by differences of the saved states"
     panels.plot(
-        visit, charts.token_motion(paths, quantity or names[0]), [paths], name="token-motion", title="Motion over t",
+        visit, charts.token_motion(paths, quantity), [paths], name="token-motion", title="Motion over t",
         status="measured", what=_MOTION, note=f"{by}; {_grounds(paths)}", paper=partial(figures.token_motion, paths),
     )  # fmt: skip
 
@@ -195,14 +200,16 @@ def _shape(visit: Visit, paths: TokenPathReport) -> None:
 def _alike(visit: Visit, paths: TokenPathReport) -> None:
     """Cosines and distance from equal tokens."""
     panels.plot(
-        visit, charts.token_alikeness(paths), [paths], name="token-alikeness", title="How alike the tokens are", status="measured",
-        what=_ALIKE, note=f"Median over {paths.norm.shape[1]} images, band 10 % to 90 %.", paper=partial(figures.token_collapse, paths),
+        visit, charts.token_alikeness(paths), [paths], name="token-alikeness", title="How alike the tokens are",
+        status="measured", what=_ALIKE, note=f"Median over {paths.norm.shape[1]} images, band 10 % to 90 %.",
+        paper=partial(figures.token_collapse, paths),
     )  # fmt: skip
 
 
 def _ranks(visit: Visit, paths: TokenPathReport) -> None:
     """Ranks and clusters."""
     panels.plot(
-        visit, charts.token_ranks(paths), [paths], name="token-ranks", title="Ranks and clusters of the state", status="measured",
-        what=_RANKS, note=rf"Clusters: cosine above {1 - paths.delta:g}.", paper=partial(figures.token_collapse, paths),
+        visit, charts.token_ranks(paths), [paths], name="token-ranks", title="Ranks and clusters of the state",
+        status="measured", what=_RANKS, note=f"Clusters: cosine above {1 - paths.delta:g}.",
+        paper=partial(figures.token_collapse, paths),
     )  # fmt: skip
