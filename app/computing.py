@@ -39,7 +39,7 @@ class Stopped(Exception):
     """The visitor stopped a computation.   key: of the computation.   done, total: parts."""
 
     def __init__(self, key: str, done: int, total: int):
-        super().__init__(f"stopped after {done} of {total} parts, which are kept")
+        super().__init__(f"{done} of {total} parts are finished, and kept")
         self.key = key
 
 

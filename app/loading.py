@@ -108,7 +108,10 @@ def _entry(name: str, path: str, stamp: str) -> Entry:
 
 def _described(folder: Path) -> tuple[dict[str, Any], str]:
     """config.json and the kind of a model; a folder of Hugging Face or timm is a teacher's."""
-    raw = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    try:
+        raw = json.loads((folder / FILES[0]).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UserError(f"{FILES[0]}: not valid JSON ({error})") from None
     if not isinstance(raw, dict):
         raise UserError("config.json: not a JSON object")
     if "format" not in raw and ("model_type" in raw or "architecture" in raw):
