@@ -70,15 +70,15 @@ def test_patches_are_on_the_grid_and_cls_and_registers_beside_it():
     figure = charts.effect_frames(known.effects(), LAYOUT, PIXELS, "kl")
     _, patches, apart = figure.data
     assert np.array_equal(patches.z, [[2, 3], [4, 5]]) and np.array_equal(apart.z, [[1], [6]])
-    assert list(apart.y) == ["CLS", "reg 0"]
+    assert figure.layout.yaxis3.ticktext == ("CLS", "reg 0") and apart.text == (["CLS"], ["register 0"])
     assert [np.asarray(frame.data[0].z).tolist() for frame in figure.frames] == [[[1, 2], [3, 4]], [[2, 3], [4, 5]]]
     assert [slider.label for slider in figure.layout.sliders[0].steps] == ["0", "1"]
-    assert (figure.layout.coloraxis.cmin, figure.layout.coloraxis.cmax) == (0, 6)  # of all times, so that frames compare
+    assert (figure.layout.coloraxis.cmin, figure.layout.coloraxis.cmax) == (0, 5)  # of the patches at all times
 
 
 def test_signed_effects_have_zero_in_the_middle():
     colours = charts.effect_frames(known.effects(), LAYOUT, PIXELS, "margin_change").layout.coloraxis
-    assert (colours.cmin, colours.cmax) == (-3.5, 3.5) and colours.colorscale == charts.effect_frames(
+    assert (colours.cmin, colours.cmax) == (-2.5, 2.5) and colours.colorscale == charts.effect_frames(
         known.effects(), LAYOUT, PIXELS, "logit_change", at=0.0
     ).layout.coloraxis.colorscale
 
@@ -105,6 +105,13 @@ def test_the_strongest_token_of_a_kind_is_named():
     assert lines["strongest of patches"].text == ("patch row 0, column 0", "patch row 1, column 1")
     assert lines["strongest of registers"].text == ("register 0", "register 0")
     np.testing.assert_allclose(lines["CLS"].y, [2.5, 1.5])
+
+
+def test_heads_are_told_apart():
+    lines = charts.head_effects(known.effects(), "logit_change").data
+    assert [line.name for line in lines] == [f"head {i}" for i in range(6)]
+    assert [list(line.y) for line in lines[:2]] == [[0, -1], [-1, -2]]
+    assert len({(line.line.color, line.line.dash) for line in lines}) == 6
 
 
 def test_a_large_model_stays_within_the_budget():
