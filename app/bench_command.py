@@ -1,4 +1,4 @@
-"""`odevit bench`: what the README says about speed, memory and the curvature penalty, measured again."""
+"""`odevit bench`: what the README says about speed, memory, the curvature penalty and teachers, measured again."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,14 +16,15 @@ from .commands import refuse_overwrite, write
 class BenchCommand:
     """Measure again what the README claims."""
 
-    what: tyro.conf.Positional[Literal["training", "analysis", "curvature"]] = "training"
-    """training: speed and memory against a plain twin; analysis: against dense linear algebra; curvature: digits study."""
+    what: tyro.conf.Positional[Literal["training", "analysis", "curvature", "distillation"]] = "training"
+    """training: speed and memory against a plain twin; analysis: against dense linear algebra; curvature and distillation:
+    studies on digits, of the penalty and of a teacher."""
     repeats: int = 5
-    """Runs of which the median is taken; seeds of the curvature study."""
+    """Runs of which the median is taken; seeds of a study."""
     threads: int = 2
     """CPU threads."""
-    runs: Path = Path("runs/curvature")
-    """Where the runs of the curvature study are kept; finished ones are not trained again."""
+    runs: Path | None = None
+    """Where the runs of a study are kept, runs/NAME unless given; finished ones are not trained again."""
     out: Path | None = None
     """Write the table as CSV."""
     force: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
@@ -48,8 +49,9 @@ def _rows(c: BenchCommand) -> list[dict]:
         from analysis.cost import run as measure
 
         return measure(c.repeats, c.threads)
-    from odevit.study import curvature_study
+    from odevit.study import curvature_study, teacher_study
 
-    rows = curvature_study(c.runs, seeds=c.repeats)
+    study = curvature_study if c.what == "curvature" else teacher_study
+    rows = study(c.runs or Path("runs") / c.what, seeds=c.repeats)
     print(aligned(rows))
     return rows

@@ -59,7 +59,7 @@ COMMANDS = {
     "app": ("serve", "app", "open the workbench in the browser"),
     "inspect": ("commands", "inspect", "say what a file or folder is"),
     "convert": ("commands", "convert", "turn a foreign pickle into safetensors (--trust runs what is in it)"),
-    "bench": ("bench_command", "bench", "measure again what the README says of speed, memory and the curvature penalty"),
+    "bench": ("bench_command", "bench", "measure again what the README says of speed, memory, curvature and teachers"),
 }
 
 

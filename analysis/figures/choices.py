@@ -82,9 +82,8 @@ def layer_times(times: Sequence[float] | PairReport | None, layers: int, span: t
     """
     if times is None:
         return np.linspace(*span, layers + 1)
-    if isinstance(times, PairReport):
-        times = times.control_times[1:].tolist()
-    found = np.array([span[0], *times], dtype=float)
+    given: Sequence[float] = times.control_times[1:].tolist() if isinstance(times, PairReport) else times
+    found = np.array([span[0], *given], dtype=float)
     if len(found) != layers + 1:
         raise UserError(f"control_times: {len(found) - 1} times for the {layers} layers of the teacher")
     slack = 1e-9 * abs(span[1] - span[0])

@@ -74,10 +74,9 @@ def control_points(report: PairReport, temperatures: Sequence[float] | None = No
         parts = [count / report.steps for count in apportion(parts, report.steps)] if report.steps >= d.size else parts
         rows.append(report.horizon * np.append(0.0, np.cumsum(parts)))
     for row, times in enumerate([*rows, report.control_times]):
-        look = {"marker": "o", "s": 14} if row < len(rows) else {"marker": "D", "s": 16}
         ax.plot(times, np.full(times.size, row), "-", color="0.8", zorder=1)
-        ax.scatter(times, np.full(times.size, row), c=np.arange(times.size), cmap=style.sequential, edgecolors="black",
-                   linewidths=0.3, zorder=2, **look)  # fmt: skip
+        ax.scatter(times, np.full(times.size, row), c=np.arange(times.size), cmap=style.sequential, s=15, edgecolors="black",
+                   linewidths=0.3, zorder=2, marker="o" if row < len(rows) else "D")  # fmt: skip
     ax.set_yticks(range(len(rows) + 1), [*(f"{t:.2g}" for t in chosen), "this student"])
     ax.set_xlabel(style.TIME)
     ax.set_ylabel("temperature (state)")
