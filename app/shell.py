@@ -36,7 +36,14 @@ CHAPTERS = (
     Chapter("compare_page", "Compare", "compare", ":material/compare:"),
     Chapter("export_page", "Export", "export", ":material/archive:"),
 )
-STYLE = "<style>.stMainBlockContainer {padding-top: 4rem; padding-bottom: 4rem}</style>"  # the first plot without scrolling
+STYLE = """<style>
+.stMainBlockContainer {padding-top: 4rem; padding-bottom: 4rem}
+@media (max-width: 1050px) {
+  .stMain [data-testid="stHorizontalBlock"] {flex-wrap: wrap}
+  .stMain [data-testid="stColumn"] {min-width: calc(100% - 1.5rem)}
+  .stMain [data-testid="stColumn"]:has([data-testid="stMetric"]) {min-width: 40%}
+}
+</style>"""  # the first plot without scrolling; one column on narrow screens, where Streamlit still has several
 PAGES: dict[str, Any] = {}  # by path, for links between pages; of the navigation of this server
 
 
