@@ -34,10 +34,11 @@ def patch_chooser(pixels: np.ndarray, grid: tuple[int, int], rows: tuple[int, in
     """
     height, width = grid
     row, column = (index.ravel() for index in np.indices(grid))
+    size = max(4, min(12, 72 // max(grid)))  # pixels
     figure = go.Figure(token_maps.under(pixels, grid))
     figure.add_scatter(
         x=column, y=row, customdata=np.stack([row, column], -1), mode="markers", showlegend=False,
-        marker={"size": 9, "color": "white", "line": {"color": "black", "width": 1}, "opacity": 0.55},
+        marker={"size": size, "color": "white", "line": {"color": "black", "width": 1}, "opacity": 0.55},
         hovertemplate="patch row %{y}, column %{x}<extra></extra>",
     )  # fmt: skip
     corners = {"x0": columns[0] - 0.5, "x1": columns[1] + 0.5, "y0": rows[0] - 0.5, "y1": rows[1] + 0.5}
