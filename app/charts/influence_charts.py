@@ -34,7 +34,9 @@ def token_chooser(pixels: np.ndarray, layout: TokenLayout, token: int) -> go.Fig
     on_grid = layout.patches.start <= token < layout.patches.stop
     row, column = divmod(token - layout.patches.start, layout.grid[1]) if on_grid else (EMPTY, EMPTY)
     figure = patch_chooser(pixels, layout.grid, (row, row), (column, column))
-    return figure if on_grid else figure.update_layout(shapes=[])
+    if not on_grid:
+        figure.layout.shapes = ()
+    return figure
 
 
 def influence_maps(
@@ -42,7 +44,8 @@ def influence_maps(
 ) -> go.Figure:
     """Influence between one token and all others on the image, a map for each time, all on one scale from 0.
 
-    Below each map CLS and the registers. The token's own block, which also holds the MLP, is left out and told in the title.
+    Below each map CLS and the registers; colours reach to the largest patch, so that these do not drown the patches. The
+    token's own block, which also holds the MLP, is left out and told in the title.
 
     Args:
         reports: one image, one report for each time.   layout: names of the tokens.   pixels: uint8 (C, H, W).
@@ -55,14 +58,14 @@ def influence_maps(
         v[token] = np.nan
     rows = -(-len(found) // COLUMNS)
     columns = -(-len(found) // rows)
-    titles = [f"t = {r.t:.3g}, itself {alone:.2g}" for r, alone in zip(reports, own)]
-    figure = make_subplots(rows, columns, subplot_titles=titles, horizontal_spacing=0.02, vertical_spacing=0.12 / rows)
+    titles = [f"t = {r.t:.3g}<br>itself {alone:.2g}" for r, alone in zip(reports, own)]
+    figure = make_subplots(rows, columns, subplot_titles=titles, horizontal_spacing=0.02, vertical_spacing=0.2 / rows)
     pale = (PALE + pixels * ((255 - PALE) / 255)).astype(np.uint8)
     for k, vector in enumerate(vectors):
         _draw(figure, vector, layout, pale, token, k // columns + 1, k % columns + 1)
     look.lay_out(figure, "", "", height=look.HEIGHT + 120 * (rows - 1))
-    figure.update_layout(margin={"l": 8, "r": 70, "t": 36, "b": 12}, coloraxis={
-        "cmin": 0.0, "cmax": token_maps.ceiling(np.stack(vectors)), "colorscale": CLEAR,
+    figure.update_layout(margin={"l": 8, "r": 70, "t": 48, "b": 12}, coloraxis={
+        "cmin": 0.0, "cmax": token_maps.ceiling(np.stack(vectors)[:, layout.patches]), "colorscale": CLEAR,
         "colorbar": {"title": {"text": f"‖J_ij‖ {_norm(reports[0])} (1/t)", "side": "right"}, "thickness": 12},
     })  # fmt: skip
     return figure.update_annotations(font_size=12)
@@ -92,8 +95,11 @@ def _draw(
     figure.add_heatmap(
         z=vector[apart][None], x0=-0.5 + step / 2, dx=step, y0=(top + bottom) / 2, dy=bottom - top, row=row, col=col,
         text=[["CLS", *(f"R{i}" for i in range(layout.num_registers))]], texttemplate="%{text}", xgap=1, coloraxis="coloraxis",
+        textfont_color="black",
         hovertemplate="%{text}: %{z:.4g}<extra></extra>",
     )  # fmt: skip
+    strip = {"x0": -0.5, "x1": wide - 0.5, "y0": top, "y1": bottom, "fillcolor": "white", "line_width": 0, "layer": "below"}
+    figure.add_shape(type="rect", row=row, col=col, **strip)
     token_maps.map_axes(figure, row, col, layout.grid)
     figure.update_yaxes(range=[bottom, -0.5], row=row, col=col)
     if token in apart:

@@ -43,7 +43,8 @@ def bounds_over_time(reports: Sequence[LipschitzReport]) -> go.Figure:
             fill="tonexty" if name == "local" else "none", fillcolor="rgba(127, 127, 127, 0.18)",
             hovertemplate=f"{name} = %{{y:.4g}}<extra>t = %{{x:.4g}}</extra>",
         )  # fmt: skip
-    return look.lay_out(figure, look.TIME, "bound of ‖J‖₂ (1/t)", log_y=True)
+    look.lay_out(figure, look.TIME, "bound of ‖J‖₂ (1/t)", log_y=True)
+    return figure.update_layout(legend_traceorder="normal")
 
 
 def branch_over_time(reports: Sequence[LipschitzReport], branch: str) -> go.Figure:
@@ -115,7 +116,8 @@ def flow_stretch(flow: FlowBoundReport, measured: LyapunovReport | None = None) 
             marker={"symbol": "x", "size": 11, "color": look.OKABE_ITO[0]}, hovertemplate="σ₁ = %{y:.4g}<extra></extra>",
         )  # fmt: skip
     figure.add_hline(y=1.0, line={"color": GREY, "width": 1, "dash": "dot"})
-    return look.lay_out(figure, look.TIME, "factor on a tiny change of x(0)", log_y=True)
+    look.lay_out(figure, look.TIME, "factor on a tiny change of x(0)", log_y=True)
+    return figure.update_layout(legend_traceorder="normal")
 
 
 def sharpest(report: LipschitzReport, branch: str, *, local: bool) -> str:

@@ -45,7 +45,7 @@ def eigenvalue_plane(
         steps: of the same times, which say what a step makes of each eigenvalue; none for a splitting.
         region: of the solver, or None.   h: size of its step.   ranges: numerical ranges of the same times, or none.
     """
-    figure = make_subplots(1, 2, column_widths=[0.52, 0.48], horizontal_spacing=0.1)
+    figure = make_subplots(1, 2, column_widths=[0.52, 0.48], horizontal_spacing=0.13)
     found = [values_of(r) for r in spectra]
     if region is not None:
         figure.add_trace(_shade(region, h), row=1, col=1)

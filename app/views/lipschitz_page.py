@@ -124,12 +124,12 @@ def _flow_note(visit: Visit, flow: FlowBoundReport, measured: LyapunovReport | N
 
 def _branch(visit: Visit, bounds, branch: str) -> None:
     title = {"F": "MLP", "G": "Attention"}[branch]
-    best = [charts.sharpest(bounds[-1], branch, local=local) or "none" for local in (True, False)]
+    here, beyond = (charts.sharpest(bounds[-1], branch, local=local)[2:] or "none" for local in (True, False))
     proven = any(part.status == "proven" for name, part in bounds[-1].parts.items() if name.startswith(f"{branch} "))
     panels.plot(
         visit, charts.branch_over_time(bounds, branch), bounds, name=f"lipschitz-{title.lower()}", title=title,
         status="proven" if proven else "vacuous", what=_BRANCH[branch],
-        note=f"sharpest at t = {bounds[-1].t:.3g}: {best[0][2:]} at the state, {best[1][2:] or 'none'} beyond it",
+        note=f"sharpest at t = {bounds[-1].t:.3g}: “{here}” at the state, “{beyond}” beyond it",
     )  # fmt: skip
 
 

@@ -83,17 +83,17 @@ _WORK = {"rates": _rates_at, "ranges": _range_at}
 def _numbers(spectra, rates) -> None:
     """The largest of each rate with its time, and how many eigenvalues converged."""
 
-    def top(field: str) -> str:
+    def top(field: str, meaning: str) -> tuple[str, str]:
         values = [float(np.ravel(getattr(r, field))[0]) for r in rates]
-        return f"{max(values):.3g} at t = {rates[int(np.argmax(values))].t:.3g}"
+        return f"{max(values):.3g}", f"{meaning}, at t = {rates[int(np.argmax(values))].t:.3g}. {side}"
 
     found, asked, worst = _converged(spectra)
-    side = "Exact, by LAPACK." if rates[0].dense else f"Ritz values, residual up to {_residual(rates):.0e}."
+    side = "Exact, by LAPACK." if rates[0].dense else f"Ritz value, residual up to {_residual(rates):.0e}."
     panels.numbers([
-        ("Largest Re λ (1/t)", top("abscissa"), f"Spectral abscissa α: late growth of the linear system. {side}"),
-        ("Largest μ(J) (1/t)", top("logarithmic_norm"), f"Fastest growth of a distance at a moment. {side}"),
-        ("Largest ‖J‖ (1/t)", top("norm"), f"Spectral norm, found from below. {side}"),
-        ("Eigenvalues converged", f"{found} of {asked}", f"Largest residual {worst:.0e}; {_zeros(spectra)}."),
+        ("Largest Re λ (1/t)", *top("abscissa", "Spectral abscissa α: late growth of the linear system")),
+        ("Largest μ(J) (1/t)", *top("logarithmic_norm", "Logarithmic norm: fastest growth of a distance at a moment")),
+        ("Largest ‖J‖ (1/t)", *top("norm", "Spectral norm, found from below")),
+        ("Converged", f"{found} of {asked}", f"Eigenvalues; largest residual {worst:.0e}; {_zeros(spectra)}."),
     ])  # fmt: skip
 
 
@@ -199,7 +199,8 @@ def _influence(visit: Visit) -> None:
         panels.plot(
             visit, charts.influence_maps(reports, layout, visit.image, token, onto=way == WAYS[0]), reports, name="influence",
             title=f"Influence {way}: {names[token]}", status="measured", what=_INFLUENCE,
-            note="this image, each time by itself; closed form, exact to rounding; its own block is left out of the colours",
+            note="this image, each time by itself; closed form, exact to rounding; its own block is left out of the colours, "
+            "which reach to the largest patch",
             paper=partial(figures.block_influence, reports),
         )  # fmt: skip
 
