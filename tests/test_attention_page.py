@@ -41,7 +41,7 @@ def test_the_numbers_are_those_of_the_report_for_each_query(models, monkeypatch)
         assert problems(at) == [] and f"query: {query}" in titles(charts_of(at)[0])
         rows = attention_rows(who.model, path, position)
         assert numbers(at)["On registers"] == f"{rows.rows[-1, 0, :, 17:].sum(-1).mean():.1%}"
-        assert numbers(at)["Entropy of the query"].startswith(f"{report.entropy[-1, 0, :, position].mean():.3f} of 2.944")
+        assert numbers(at)["Entropy of the query"] == f"{report.entropy[-1, 0, :, position].mean():.3f} nats"
 
 
 def test_curves_of_the_query_and_scales(models, monkeypatch):

@@ -1,4 +1,4 @@
-"""The page Predict with tiny models: numbers are those of the report, verdicts in words, every control moves, errors are boxes."""
+"""The page Predict with tiny models: the numbers of the report, verdicts in words, every control moves, errors are boxes."""
 
 import json
 
@@ -39,7 +39,7 @@ def test_the_numbers_are_those_of_the_report_and_the_verdict_is_said(models, mon
     key = "Prediction, right" if right else f"Prediction, wrong: it is {label}"
     assert shown[key] == f"{'✓' if right else '✗'} {DIGITS[final]}"
     assert shown["Probability"] == f"{probabilities(lens.logits[-1, 0])[final]:.3f}"
-    assert shown["Decided at"] == f"t* = {lens.decision_time[0]:.4g} layers"
+    assert shown["Decided at"] == f"t* = {lens.decision_time[0]:.4g} of 4"
     assert shown["Margin"] == f"{lens.margin[-1, 0]:.3g} logits"
 
 

@@ -15,7 +15,7 @@ from odevit.layout import TokenLayout
 from . import look, token_maps
 from .token_maps import GREY
 
-PANEL = 200  # pixels of a row of maps with what stands above and below it
+PANEL = 182  # pixels of a row of maps with what stands above and below it
 
 
 class _Maps(NamedTuple):
@@ -59,13 +59,13 @@ def head_maps(
     token_maps.map_axes(figure, 1, 1, layout.grid)
     shown = token_maps.frame_times(len(maps.time))
     tops = _tops(maps.grids, own_scale, report.query - layout.patches.start)
-    frames = [[*(go.Heatmap(z=z) for z in maps.grids[k]), *(_outside(maps, i, k) for i in range(len(cells)))] for k in shown]
+    frames = [[*(go.Heatmap(z=z) for z in maps.grids[k]), *_outside(maps, k)] for k in shown]
     for i, cell in enumerate(cells):
         token_maps.map_axes(figure, *cell, layout.grid)
         bar = token_maps.beside(figure, *cell) if i < 2 or own_scale else None
         figure.add_trace(_map(maps, i, tops[i], bar), *cell)
-    for i, cell in enumerate(cells):
-        figure.add_trace(_outside(maps, i, int(shown[0])), *cell)
+    for cell in cells:
+        figure.add_trace(_below(layout), *cell)
     _mark_query(figure, [(1, 1), *cells], report.query, layout)
     return look.framed(figure, maps.time[shown].tolist(), frames, at=report.time[-1] if at is None else at)
 
@@ -105,6 +105,7 @@ def _panels(maps: _Maps, layout: TokenLayout, query: int) -> tuple[go.Figure, li
     )  # fmt: skip
     look.lay_out(figure, "", "", height=rows * PANEL + 76)
     figure.update_annotations(font_size=12)
+    figure.update_layout(margin={"l": 8, "r": 36})
     return figure, cells[1:]
 
 
@@ -128,16 +129,20 @@ def _map(maps: _Maps, i: int, top: float, bar: dict | None) -> go.Heatmap:
     )  # fmt: skip
 
 
-def _outside(maps: _Maps, i: int, k: int) -> go.Scatter:
-    """What falls outside the grid, in words below a map; where no layer acts, this."""
-    rows, columns = maps.grids.shape[2:]
-    if np.isnan(maps.cls[k, i]):
-        said = "no layer acts any more"
-    else:
-        said = f"CLS {maps.cls[k, i]:.3f}"
-        said += "" if maps.registers is None else f"<br>registers {maps.registers[k, i]:.3f}"
+def _outside(maps: _Maps, k: int) -> list[go.Scatter]:
+    """What falls outside the grid at the k-th time, in words for below each map; where no layer acts, this."""
+    said = [f"CLS {share:.3f}" if np.isfinite(share) else "no layer acts any more" for share in maps.cls[k]]
+    if maps.registers is not None:
+        more = maps.registers[k]
+        said = [f"{words}<br>registers {share:.3f}" if np.isfinite(share) else words for words, share in zip(said, more)]
+    return [go.Scatter(text=[words]) for words in said]
+
+
+def _below(layout: TokenLayout) -> go.Scatter:
+    """The place of the words below a map; the marker that nobody sees keeps them off it."""
+    rows, columns = layout.grid
     return go.Scatter(
-        x=[(columns - 1) / 2], y=[rows - 0.5], text=[said], mode="markers+text", textposition="bottom center", textfont_size=11,
+        x=[(columns - 1) / 2], y=[rows - 0.5], mode="markers+text", textposition="bottom center", textfont_size=11,
         marker={"opacity": 0, "size": 6}, cliponaxis=False, showlegend=False, hoverinfo="skip",
     )  # fmt: skip
 
@@ -159,7 +164,7 @@ def head_entropy(report: AttentionReport, image: int = 0, token: int | None = No
     values = report.entropy[:, image]
     values = values.mean(-1) if token is None else values[..., token]
     top = float(np.log(report.entropy.shape[-1]))
-    return _curves(report.time, values, top, "entropy (nats)", f"uniform, log {report.entropy.shape[-1]} = {top:.3f}")
+    return _curves(report.time, values, top, "entropy (nats)", f"uniform {top:.3f}")
 
 
 def head_distance(report: AttentionReport, image: int = 0, patch: int | None = None) -> go.Figure:
@@ -174,7 +179,7 @@ def head_distance(report: AttentionReport, image: int = 0, patch: int | None = N
     else:
         values = values[..., patch]
     uniform = uniform_distance(report)
-    return _curves(report.time, values, uniform, "mean distance (patches)", f"uniform, mean over queries {uniform:.3f}")
+    return _curves(report.time, values, uniform, "mean distance (patches)", f"uniform {uniform:.3f}")
 
 
 def _curves(time: np.ndarray, values: np.ndarray, uniform: float, quantity: str, said: str) -> go.Figure:

@@ -83,7 +83,7 @@ def _panels(story: _Story) -> go.Figure:
         2, 3, specs=[[{}, {}, {}], [{"colspan": 3}, None, None]], column_widths=[0.27, 0.27, 0.46], row_heights=[0.5, 0.5],
         horizontal_spacing=0.05, vertical_spacing=0.17, subplot_titles=("image", "attention of CLS", "probability at t"),
     )  # fmt: skip
-    look.lay_out(figure, look.TIME, "probability", height=540)
+    look.lay_out(figure, look.TIME, "probability", height=490)
     figure.update_layout(legend={"y": figure.get_subplot(2, 1).yaxis.domain[1], "font": {"size": 12}})
     figure.update_yaxes(range=[-0.02, 1.06], row=2, col=1)
     figure.update_xaxes(title_text="", range=[-0.01, 1.02], tickvals=[0, 0.5, 1], row=1, col=3)
@@ -201,7 +201,7 @@ def margin_over_time(lens: LensReport, image: int = 0, labels: Sequence[int] | N
         if chosen:
             x, y = np.tile([*lens.time, np.nan], len(chosen)), _with_gaps(lens.margin[:, chosen])
             line = {"color": colour, "width": 1.2, "dash": dash}
-            trace = go.Scatter(x=x, y=y, mode="lines", line=line, opacity=0.7, name=f"{len(chosen)} {name}", hoverinfo="skip")
+            trace = go.Scatter(x=x, y=y, mode="lines", line=line, opacity=0.7, name=f"{name} ({len(chosen)})", hoverinfo="skip")
             figure.add_trace(trace)
     hover = "t = %{x:.4g} layers<br>margin = %{y:.4g}<extra>this image</extra>"
     line, symbol = {"color": look.OKABE_ITO[0], "width": 3}, "x" if wrong[image] else "circle"

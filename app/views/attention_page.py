@@ -90,7 +90,7 @@ def _numbers(report: AttentionReport, rows: AttentionRowsReport) -> None:
     distance = float(np.nanmean(report.distance[-1, 0])) if np.isfinite(report.distance[-1, 0]).any() else np.nan
     uniform = report.registers / report.entropy.shape[-1]
     panels.numbers([
-        ("Entropy of the query", f"{entropy[-1].mean():.3f} of {top:.3f} nats", f"Mean over heads {last}; uniform: log N."),
+        ("Entropy of the query", f"{entropy[-1].mean():.3f} nats", f"Mean over heads {last}; uniform: {top:.3f}."),
         ("Sharpest", f"head {head} at t = {report.time[k]:.4g}", f"Least entropy of the query: {entropy[k, head]:.3f} nats."),
         ("On registers", f"{on_registers:.1%}" if report.registers else "no registers",
          f"Of the query's attention, mean over heads {last}; uniform: {uniform:.1%}."),

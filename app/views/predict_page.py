@@ -52,7 +52,10 @@ def _numbers(visit: Visit, lens: LensReport) -> None:
     panels.numbers([
         (*_verdict(visit, final), "Class of the largest logit at T."),
         ("Probability", f"{chance[final]:.3f}", f"softmax at T, not calibrated; chance is {1 / len(chance):.3g}."),
-        ("Decided at", f"t* = {lens.decision_time[0]:.4g} layers", f"On the grid of {len(lens.time)} saved times. {resolved}"),
+        (
+            "Decided at", f"t* = {lens.decision_time[0]:.4g} of {lens.time[-1]:.4g}",
+            f"In layers, on the grid of {len(lens.time)} saved times. {resolved}",
+        ),
         ("Margin", f"{lens.margin[-1, 0]:.3g} logits", f"Largest minus second logit at T.{radius}"),
     ])  # fmt: skip
 
