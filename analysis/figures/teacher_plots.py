@@ -11,7 +11,7 @@ from odevit.errors import UserError
 
 from ..reports import MatchReport, PairReport
 from . import style
-from .choices import top_legend
+from .choices import narrow, top_legend
 
 FAR = 2.0  # relative distance from which on all is one colour: h_0 is small, and everything is far from it
 FACTORS = (0.1, 0.3, 1.0, 3.0, 10.0)  # temperatures, in units of the spread of the distances
@@ -39,9 +39,9 @@ def match_distance(report: MatchReport, *, ax: Axes | None = None) -> Figure:
     ax.plot(report.matched_time, report.layer, label="nearest time", **ring)
     ax.set_xlabel(f"student, {style.TIME}")
     ax.set_ylabel("teacher, layer")
-    said = f", {report.tokens} tokens, A = {report.fit}" + ("" if report.determined else " (fit not determined)")
     extend = "max" if np.nanmax(values, initial=0.0) > top else "neither"
-    made.colorbar(image, ax=ax, label=f"relative distance{said}", extend=extend)
+    made.colorbar(image, ax=ax, label="relative distance", extend=extend)
+    style.note(made, f"{report.tokens} tokens, A = {report.fit}" + ("" if report.determined else " (fit not determined)"))
     style.outside_legend(ax)
     return made
 
@@ -102,7 +102,7 @@ def pair_distance(report: PairReport) -> Figure:
         report: PairReport.
     """
     style.check_report(report, PairReport, "distance", "overlap")
-    made, ((left, right),) = style.panels(1, 2, height=0.4)
+    made, ((left, right),) = style.panels(1, 2, height=0.62 if narrow() else 0.4)
     for index, (when, values) in enumerate((("before training", report.before), ("after training", _now(report)))):
         for ax, name in ((left, "distance"), (right, "overlap")) if values else ():
             layers = np.arange(len(values[name]))
