@@ -57,11 +57,18 @@ def test_each_region_is_scaled_by_its_own_step_and_the_nearest_share_is_shown():
     region = figure_reports.euler_region()
     figure = paired_spectra(spectra, (region, region), (1.0, 0.5), NAMES, at=2.0)
     one, two = (t for t in figure.data if t.type == "contour")
-    assert (min(one.x), min(two.x)) == (-3.0, -6.0) and "h = 0.5" in two.name
+    assert (min(one.x), min(two.x)) == (-3.0, -6.0) and two.name == "master: |R(hλ)| = 1"
     shown = figure.frames[2].data
     assert sorted(zip(shown[0].x, shown[0].y)) == [(-1.0, 0.0), (0.0, 2.0)] and list(shown[1].x) == [6.0]
     assert list(figure.frames[0].data[1].x) == [5.0] and figure.layout.yaxis.scaleanchor == "x"
     assert look.size(figure) < look.MAX_BYTES / 2
+
+
+def test_a_region_far_larger_than_the_eigenvalues_does_not_hide_them():
+    near, far = ([figure_reports.eigenvalues([size * 1j])] for size in (1.0, 0.01))
+    region = figure_reports.euler_region()  # the disc around -1
+    left = [paired_spectra((group, group), (region, None), (1.0, 1.0), NAMES).layout.xaxis.range[0] for group in (near, far)]
+    assert left[0] < -2 and -0.1 < left[1] < 0
 
 
 def test_a_splitting_has_no_region():

@@ -21,6 +21,7 @@ from .trajectory_charts import RIM, SLIDER, label_axes
 Names = tuple[str, str]
 LOOKS = ((look.OKABE_ITO[0], "circle", "solid"), (look.OKABE_ITO[1], "square", "dash"))
 NAMED = 10  # classes of the chart of probabilities
+REACH = 12.0  # a region this many times larger than the eigenvalues is cut, so that they can be seen
 REGION = 121  # points of each axis of a stability region
 PATCHES = 32  # paths of patches of each model
 SHARE = "t / T (share of the way)"
@@ -123,15 +124,29 @@ def paired_spectra(
         figure.add_scatter(mode="markers", marker=marker, name=f"{name}, this t", hoverinfo="skip")
     look.lay_out(figure, "Re λ (1/t)", "Im λ (1/t)", equal=True)
     figure.add_vline(x=0, line={"color": RIM, "width": 1})
-    times = [r.t for r in spectra[0]]
-    nearest = [np.abs(share_of([r.t for r in group])[:, None] - share_of(times)).argmin(0) for group in spectra]
-    frames = [[{"x": v[n[k]].real, "y": v[n[k]].imag} for v, n in zip(found, nearest)] for k in range(len(times))]
-    return look.framed(figure, times, frames, at=at)
+    figure.update_layout(_window(np.concatenate([v for values in found for v in values]), regions, steps))
+    moments = [r.t for r in spectra[0]]
+    nearest = [np.abs(share_of([r.t for r in group])[:, None] - share_of(moments)).argmin(0) for group in spectra]
+    frames = [[{"x": v[n[k]].real, "y": v[n[k]].imag} for v, n in zip(found, nearest)] for k in range(len(moments))]
+    return look.framed(figure, moments, frames, at=at)
 
 
 def _eigenvalues(report: SpectrumReport) -> np.ndarray:
     values = np.asarray(report.eigenvalues, dtype=complex).ravel()
     return values[np.isfinite(values)]
+
+
+def _window(values: np.ndarray, regions: Sequence[RegionReport | None], steps: Sequence[float]) -> dict:
+    """Ranges of both axes around 0, all eigenvalues and the regions that are at most REACH times as large."""
+    points, size = np.append(values, 0j), float(np.abs(values).max(initial=0.0)) or 1.0
+    for region, h in zip(regions, steps):
+        if region is not None:
+            inside = (region.re[None, :] + 1j * region.im[:, None])[region.modulus <= 1] / h
+            if inside.size and np.abs(inside).max() <= REACH * size:
+                points = np.concatenate([points, inside])
+    sides = {"xaxis": points.real, "yaxis": points.imag}
+    pads = {name: 0.08 * max(float(np.ptp(part)), size / 2) for name, part in sides.items()}
+    return {f"{name}_range": [float(p.min()) - pads[name], float(p.max()) + pads[name]] for name, p in sides.items()}
 
 
 def _outline(region: RegionReport, h: float, name: str, colour: str, dash: str) -> go.Contour:
@@ -140,7 +155,7 @@ def _outline(region: RegionReport, h: float, name: str, colour: str, dash: str) 
     return go.Contour(
         x=region.re[columns] / h, y=region.im[rows] / h, z=modulus, showscale=False, hoverinfo="skip", showlegend=True,
         contours={"start": 1.0, "end": 1.0, "size": 1.0, "coloring": "lines"}, colorscale=[[0, colour], [1, colour]],
-        line={"dash": dash, "width": 1.5}, name=f"{name}: |R(hλ)| = 1, {region.method}, h = {h:.3g}",
+        line={"dash": dash, "width": 1.5}, name=f"{name}: |R(hλ)| = 1",
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ Coordinates are ((x - mean) . e_1, (x - mean) . e_2, ..) with the axes e_i of th
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib
 import numpy as np
@@ -25,7 +25,8 @@ RIM = "rgba(128,128,128,0.9)"  # seen on both themes
 PLAIN = {"CLS": look.OKABE_ITO[1], "registers": look.OKABE_ITO[3]}
 MARK = {"CLS": "star", "patches": "circle", "registers": "square", "tokens": "circle"}
 MARK_3D = MARK | {"CLS": "diamond"}
-WAYS = ("token", "time", "class")  # what the colour of a path can tell
+Way = Literal["token", "time", "class"]
+WAYS: tuple[Way, ...] = ("token", "time", "class")  # what the colour of a path can tell
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ def token_space(
     figure = go.Figure([_path(paths, line, by, 3, "scatter3d") for line in lines])
     for name in token_kinds(paths):
         states, colours = _states(paths, lines, name, 3)
-        sign = {"symbol": MARK_3D[name], "size": 6 if name == "CLS" else 3, "color": colours}
+        sign = {"symbol": MARK_3D[name], "size": 4 if name == "CLS" else 2.5, "color": colours}
         figure.add_trace(_markers(states[-1], "scatter3d", sign))
     shown = [text.replace(" (state", "").replace(")", "") for text in axis_titles(paths, 3, "")]  # the long form is cut off
     scene: dict[str, Any] = {f"{axis}axis": {"title": {"text": text}} for axis, text in zip("xyz", shown)}
@@ -219,7 +220,7 @@ def _patch_key(figure: go.Figure, paths: TokenPathReport) -> None:
     colours = patch_colours(int(np.prod(paths.patch_grid)))
     scale = [[i / max(1, len(colours) - 1), colour] for i, colour in enumerate(colours)]
     key = go.Heatmap(
-        z=look.grid_of(np.arange(len(colours)), paths.patch_grid), colorscale=scale if len(scale) > 1 else look.SEQUENTIAL,
+        z=np.arange(len(colours)).reshape(paths.patch_grid), colorscale=scale if len(scale) > 1 else look.SEQUENTIAL,
         showscale=False, xaxis="x2", yaxis="y2", xgap=1, ygap=1, hovertemplate="patch (%{y}, %{x})<extra></extra>",
     )  # fmt: skip
     figure.add_trace(key)

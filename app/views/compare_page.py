@@ -21,6 +21,7 @@ from app.loading import Entry, double, models
 from app.state import Visit, other
 from app.views import verdict_pairs
 from odevit.errors import UserError
+from odevit.flow import find_method
 
 COUNTS = (1, 2, 4, 8, 16, 32)  # images whose paths and predictions are compared
 TOKENS = {"CLS": "cls", "CLS and patches": "all"}
@@ -170,7 +171,7 @@ def _side(pair: Pair, order: int, tokens: str, aligned: bool) -> TokenPathReport
         solved = [one.trajectory(one.images) for one in (who, theirs)]
         return paired_paths(*(solved if order == 0 else solved[::-1]), tokens=tokens, aligned=aligned)[order]
 
-    settings = f"1: {partner.hash} {partner.entry.stamp}, {tokens}, {aligned}, {order}"
+    settings = f"1: {partner.hash}, {tokens}, {aligned}, {order}"
     return computing.custom(visit, "pair_paths", settings, [(f"paths of {visit.entry.name}", compute)], pair.count)[0]
 
 
@@ -223,25 +224,33 @@ def _beside(name: str, groups: list, pair: Pair):
 def _spectra(pair: Pair) -> None:
     """Eigenvalues of both with both stability regions."""
     spectra = pair.both("eigenvalues")
-    regions, left_out = [], []
+    regions, solvers = [], []
     for visit, name in zip(pair.visits, pair.names):
-        reason = computing.why_not(visit, "stability_region")
+        reason = _no_region(visit)
         regions.append(None if reason else computing.reports(visit, "stability_region")[0])
-        left_out += [f"No region of {name}: {reason}."] if reason else []
-    steps = tuple(visit.model.grid.h for visit in pair.visits)
+        solver, h = visit.model.solver, visit.model.grid.h
+        solvers.append(f"No region of {name}: {reason}." if reason else f"{name}: {solver.method}, h = {h:.3g}.")
+    steps = (pair.visits[0].model.grid.h, pair.visits[1].model.grid.h)
     residual = max(float(np.nan_to_num(r.residuals).max()) for group in spectra for r in group)
     groups = [[list(group), region, h] for group, region, h in zip(spectra, regions, steps)]
     panels.plot(
         pair.first, charts.paired_spectra(spectra, regions, steps, pair.names, at=pair.first.t), [*spectra[0], *spectra[1]],
         name=pair.name("spectra"), title="Eigenvalues of both Jacobians, both stability regions", status="measured",
-        what=_SPECTRA, note=" ".join([f"Of largest modulus; residual up to {residual:.0e} 1/t.", *left_out]),
+        what=_SPECTRA, note=" ".join([f"Of largest modulus; residual up to {residual:.0e} 1/t.", *solvers]),
         command=pair.command, paper=_beside("jacobian_eigenvalues", groups, pair),
     )  # fmt: skip
 
 
+def _no_region(visit: Visit) -> str:
+    """Why no stability region of the model's step can be drawn; '' where it can."""
+    method = visit.model.solver.method
+    adaptive = find_method(method).kind == "adaptive"
+    return f"{method} chooses its own steps" if adaptive else computing.why_not(visit, "stability_region")
+
+
 def _rates(pair: Pair) -> None:
     """||J|| and mu(J) of both over the way."""
-    rates = tuple(_rates_of(visit) for visit in pair.visits)
+    rates = (_rates_of(pair.visits[0]), _rates_of(pair.visits[1]))
     residual = max(float(np.nan_to_num(r.residuals[..., :2]).max()) for group in rates for r in group)
     exact = all(r.dense for group in rates for r in group)
     side = "exact, by LAPACK" if exact else f"Ritz values, found from below, residual up to {residual:.0e} 1/t"

@@ -6,10 +6,13 @@ import numpy as np
 import streamlit as st
 
 from analysis import figures
-from analysis.reports import LensReport, PlaneReport, TokenPathReport
+from analysis.figures.space_plots import token_trajectories_3d
+from analysis.reports import LensReport, PlaneReport, Report, TokenPathReport
+from analysis.running.subject import Subject
 from analysis.running.token_reports import cls_plane_at
 from app import charts, computing, panels
 from app.charts.look import thin
+from app.charts.trajectory_charts import Way
 from app.state import Visit
 
 COUNTS = (1, 2, 4, 8, 16, 32, 64)  # images that can be looked at together
@@ -80,7 +83,7 @@ def show(visit: Visit) -> None:
         _ranks(visit, paths)
 
 
-def _controls(visit: Visit) -> tuple[int, str]:
+def _controls(visit: Visit) -> tuple[int, Way]:
     """Number of images, and what colour tells."""
     left, right = st.columns([2, 3])
     help_text = "The chosen image and others evenly spread over the split; all on the same principal axes."
@@ -89,7 +92,7 @@ def _controls(visit: Visit) -> tuple[int, str]:
     return min(count, len(visit.data)), by or "token"
 
 
-def _tokens(visit: Visit, paths: TokenPathReport, count: int, by: str) -> None:
+def _tokens(visit: Visit, paths: TokenPathReport, count: int, by: Way) -> None:
     """All tokens on two axes, with the time slider, and on three."""
     lens, classes = _classes(visit, count) if by == "class" else (None, None)
     used = [paths] if lens is None else [paths, lens]
@@ -111,15 +114,15 @@ def _tokens(visit: Visit, paths: TokenPathReport, count: int, by: str) -> None:
         panels.plot(
             visit, charts.token_space(paths, classes, visit.classes, by=by), used, name="token-paths-3d",
             title="Paths of the tokens, three principal axes", status="measured", note=note, what=_PCA,
-            paper=partial(figures.cls_trajectory_3d, paths, names=visit.classes),
+            paper=partial(token_trajectories_3d, paths, images=range(min(ON_PAPER, count)), classes=classes),
         )  # fmt: skip
 
 
-def _classes(visit: Visit, count: int) -> tuple[LensReport, np.ndarray]:
+def _classes(visit: Visit, count: int) -> tuple[LensReport, list[int]]:
     """The lens of the images, and the class of each: its label where it is known, else the prediction."""
     (lens,) = computing.reports(visit, "lens", count)
     labels = visit.some(count).labels.numpy()
-    return lens, np.where(labels >= 0, labels, lens.prediction[-1])
+    return lens, np.where(labels >= 0, labels, lens.prediction[-1]).tolist()
 
 
 def _joined(*parts: str) -> str:
@@ -136,14 +139,15 @@ def _cls(visit: Visit, count: int) -> TokenPathReport:
     (cls,) = computing.reports(visit, "cls_paths", count)
     lens, _ = _classes(visit, count)
     labels = visit.some(count).labels.numpy()
+    given = labels.tolist()
     known = labels >= 0
     wrong = int((lens.prediction[-1] != labels)[known].sum())
     said = f"{wrong} of {int(known.sum())} predicted wrong." if known.any() else "No labels: colour tells the prediction."
     panels.plot(
-        visit, charts.cls_by_class(cls, lens, labels, visit.classes), [cls, lens], name="cls-paths",
+        visit, charts.cls_by_class(cls, lens, given, visit.classes), [cls, lens], name="cls-paths",
         title="Paths of CLS by class", status="measured", what=_CLS,
         note=_joined(said, _grounds(cls).replace("1 tokens", "CLS")),
-        paper=partial(figures.cls_trajectory, cls, lens, labels=labels if known.all() else None, names=visit.classes),
+        paper=partial(figures.cls_trajectory, cls, lens, labels=given if known.all() else None, names=visit.classes),
     )  # fmt: skip
     return cls
 
@@ -165,7 +169,7 @@ def _field(visit: Visit) -> None:
     """The vector field on the plane of the CLS path, the rest held at each of a few times."""
     chosen = thin(visit.model.grid.steps + 1, PLANES).tolist()
     parts = [(f"field at t = {visit.model.grid.times[k]:.3g}", partial(_plane, k=k)) for k in chosen]
-    planes: tuple[PlaneReport, ...] = computing.custom(visit, "cls_planes", f"1: {chosen}", parts)  # type: ignore[assignment]
+    planes: tuple[PlaneReport, ...] = computing.custom(visit, "cls_planes", f"1: {chosen}", parts)
     off = float(np.nanmedian([p.off_plane for p in planes]))
     panels.plot(
         visit, charts.vector_field(planes, at=visit.t), planes, name="field-plane", status="measured", what=_FIELD,
@@ -174,8 +178,8 @@ def _field(visit: Visit) -> None:
     )  # fmt: skip
 
 
-def _plane(subject, k: int) -> PlaneReport:
-    return cls_plane_at(subject, subject.images, k)
+def _plane(who: Subject, k: int) -> Report:
+    return cls_plane_at(who, who.images, k)
 
 
 def _motion(visit: Visit, paths: TokenPathReport, quantity: str) -> None:

@@ -49,7 +49,7 @@ def _certificate(visit: Visit) -> CertificateReport | None:
     if isinstance(report, CertificateReport) and report.provenance.model == visit.hash:
         return report
     if st.session_state.get(f"certify {visit.hash}"):
-        return computing.reports(visit, "certificate", CERTIFIED)[0]  # type: ignore[return-value]
+        return computing.reports(visit, "certificate", CERTIFIED)[0]
     return None
 
 
