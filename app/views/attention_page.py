@@ -13,6 +13,9 @@ from analysis.reports.paths import AttentionRowsReport
 from app import charts, computing, panels
 from app.state import Visit, unknown
 
+from .patience import wanted
+
+SOLVES = 2.6  # solves of one image that both reports together cost as much as
 EVERYONE, ONE = "all tokens", "the query"
 
 _MAPS = r"""Row of the query $i$ of $P = \mathrm{softmax}(q k^\top / \sqrt{d})$ (or of the model's own kind of
@@ -37,6 +40,8 @@ def show(visit: Visit) -> None:
     numbers = st.container()
     query, own_scale, whose = _controls(visit)
     with panels.section():
+        if not wanted(visit, SOLVES, "the attention of this image", "ask_attention", "attention"):
+            return
         (report,) = computing.reports(visit, "attention")
         (rows,) = _rows(visit, query)
         with numbers:

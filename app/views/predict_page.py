@@ -8,11 +8,13 @@ import streamlit as st
 from analysis import figures
 from analysis.figures.lens_plots import probabilities
 from analysis.reports import AttentionReport, LensReport
-from app import charts, computing, panels
+from app import charts, computing, panels, shell
 from app.state import Visit
 
+from .patience import wanted
+
 CROWDS = (0, 8, 32, 128)  # images beside the chosen one
-SMALL = 5_000_000  # parameters up to which others are looked at unasked
+LENS_SOLVES, ATTENTION_SOLVES = 3.0, 1.3  # solves of one image that the reports cost as much as
 
 _LENS = r"""The readout is asked at every saved time, not only at the end: $z(t) = W\,x_\mathrm{CLS}(t) + b$, $p(t) =
 \mathrm{softmax}\,z(t)$ (the logit lens of nostalgebraist 2020, with time in place of layers). **Decision time** $t^* =
@@ -34,11 +36,15 @@ def show(visit: Visit) -> None:
     panels.head("Predict", "When and where is the class decided? The readout and the attention of CLS at every saved time.")
     numbers = st.container()
     with panels.section():
+        both = LENS_SOLVES + ATTENTION_SOLVES
+        if not wanted(visit, both, "the readout and attention of this image", "ask_lens", "lens,attention"):
+            return
         (lens,) = computing.reports(visit, "lens")
         (attention,) = computing.reports(visit, "attention")
         with numbers:
             _numbers(visit, lens)
         _story(visit, lens, attention)
+        shell.link("interventions", "What causes it? Change a part of the flow: Interventions")
     with panels.section("Among others"):
         _others(visit)
 
@@ -86,11 +92,13 @@ def _story(visit: Visit, lens: LensReport, attention: AttentionReport) -> None:
 
 def _others(visit: Visit) -> None:
     """Margin and decision time of the chosen image among others of the split."""
-    small = sum(p.numel() for p in visit.model.parameters()) <= SMALL
-    asked = "Evenly spread over the split; 0 looks at none. A large model takes seconds an image."
-    count = st.select_slider("Other images", CROWDS, CROWDS[1] if small else 0, key="others", bind="query-params", help=asked)
-    if not count or len(visit.data) < 2:
+    asked = "Evenly spread over the split; 0 looks at none."
+    count = st.select_slider("Other images", CROWDS, CROWDS[1], key="others", bind="query-params", help=asked)
+    count = min(count, len(visit.data) - 1)
+    if not count:
         panels.nothing("No other images are looked at." if len(visit.data) > 1 else "There is only this one image.")
+        return
+    if not wanted(visit, LENS_SOLVES * (count + 1), f"the readout of {count + 1} images", "ask_others", "lens"):
         return
     (lens,) = computing.reports(visit, "lens", count + 1)
     found = visit.some(count + 1).labels.tolist()
