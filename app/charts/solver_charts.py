@@ -6,15 +6,16 @@ import numpy as np
 import plotly.graph_objects as go
 
 from analysis.figures.solver_plots import ESTIMATES
-from analysis.reports import AnswersReport, DiscretizationReport, OrderReport, SolverPathsReport, StabilityReport, SwapReport
+from analysis.reports import AnswersReport, DiscretizationReport, SolverPathsReport, StabilityReport, SwapReport
 
 from . import look, token_maps
 
 NFE = "field evaluations of a solve (NFE)"
 WORDS = {  # estimate -> legend
-    "measured": "measured", "principal": "principal error h‖e(T)‖ (estimate)", "stepwise": "stepwise bound, ‖I + hJₖ‖",
-    "logarithmic": "bound with γₕ", "classical": "classical bound, e^(LT)",
+    "measured": "measured", "principal": "principal (estimate)", "stepwise": "stepwise bound", "logarithmic": "bound with γₕ",
+    "classical": "classical bound",
 }  # fmt: skip
+LEAST_SPAN = 0.1  # of the axis of accuracies, so that one image more or less looks like that
 DECADES_ABOVE = 1e6  # times the largest error: where the axis ends
 METHODS = ("euler", "midpoint", "heun2", "heun3", "rk4", "dopri5", "bosh3", "lie_trotter", "strang", "dopri8", "fehlberg2")
 
@@ -54,7 +55,10 @@ def solver_accuracy(report: SwapReport) -> go.Figure:
         marker={"symbol": "circle-open", "size": 16, "color": token_maps.GREY, "line": {"width": 2}},
     )  # fmt: skip
     look.lay_out(figure, NFE, f"accuracy ({report.images} images)")
-    figure.update_yaxes(tickformat=".0%")
+    low, high = float(np.nanmin(report.accuracy)), float(np.nanmax(report.accuracy))
+    spare = 0.02 + max(0.0, LEAST_SPAN - (high - low)) / 2
+    top = min(1.02, high + spare)
+    figure.update_yaxes(tickformat=".0%", range=[max(-0.02, min(low - spare, top - LEAST_SPAN)), top])
     return _nfe_axis(figure, report.nfe)
 
 
@@ -145,8 +149,11 @@ def solver_distance(report: SolverPathsReport) -> go.Figure:
     return look.lay_out(figure, look.TIME, "‖x(t) − x_ODE(t)‖ (state)", log_y=True)
 
 
-def euler_errors(reports: Sequence[DiscretizationReport], order: OrderReport | None = None, image: int = 0) -> go.Figure:
-    """Error of Euler's method at T against steps: measured, its estimate, three bounds; hollow where a bound is vacuous."""
+def euler_errors(reports: Sequence[DiscretizationReport], image: int = 0) -> go.Figure:
+    """Error of Euler's method at T against steps: measured, its estimate, three bounds; hollow where a bound is vacuous.
+
+    An error of first order falls like the thin dotted line.
+    """
     found = sorted(reports, key=lambda r: r.steps)
     steps = np.array([r.steps for r in found])
     figure = go.Figure()
@@ -166,12 +173,9 @@ def euler_errors(reports: Sequence[DiscretizationReport], order: OrderReport | N
         )  # fmt: skip
     first = _at_end(found[0], "principal", image)
     figure.add_scatter(
-        x=steps, y=first * steps[0] / steps, name="first order", mode="lines", hoverinfo="skip",
+        x=steps, y=first * steps[0] / steps, name="first order", mode="lines", hoverinfo="skip", showlegend=False,
         line={"color": token_maps.GREY, "dash": "dot", "width": 1},
     )  # fmt: skip
-    if order is not None:
-        said = f"observed order {float(np.atleast_1d(order.observed)[image]):.2f}, {order.method} from {order.steps} steps"
-        figure.add_scatter(x=[None], y=[None], name=said, mode="lines", line_width=0)
     look.lay_out(figure, "steps", "‖x_h(T) − x(T)‖ (state)", log_y=True)
     figure.update_xaxes(type="log", tickvals=steps.tolist(), ticktext=[str(s) for s in steps])
     return _sight(figure, seen)
@@ -181,7 +185,7 @@ def _sight(figure: go.Figure, errors: Sequence[float]) -> go.Figure:
     """The axis from a third of the smallest error to some decades above the largest; bounds may leave it."""
     if not errors:
         return figure
-    drawn = np.concatenate([np.asarray(t.y, dtype=float) for t in figure.data if t.y is not None and None not in t.y])
+    drawn = np.concatenate([np.asarray(trace.y, dtype=float) for trace in figure.data])
     top = min(DECADES_ABOVE * max(errors), 3 * float(np.nanmax(drawn[np.isfinite(drawn)], initial=max(errors))))
     return figure.update_yaxes(range=[np.log10(min(errors) / 3), np.log10(top)])
 
@@ -202,7 +206,7 @@ def error_along(report: DiscretizationReport, image: int = 0) -> go.Figure:
         values = np.asarray(report.true_error if name == "measured" else getattr(report, name))
         if not values.size:
             continue
-        label = WORDS[name].replace("(T)", "(t)")
+        label = WORDS[name]
         figure.add_scatter(
             x=report.time[1:], y=np.atleast_2d(values)[image, 1:], name=label, mode="lines+markers",
             line={"color": look.OKABE_ITO[number], "dash": look.DASHES[number], "width": 3 if number == 0 else 2},

@@ -114,7 +114,7 @@ def perturbed_picture(before: np.ndarray, after: np.ndarray, grid: tuple[int, in
     Args:
         before, after: uint8 (C, H, W).   grid: (rows, columns) of patches; the axes count patches.
     """
-    titles = ("image", "perturbed", "difference (grey levels)")
+    titles = ("image", "perturbed", "difference")
     figure = make_subplots(1, 3, horizontal_spacing=0.03, subplot_titles=titles)
     figure.add_trace(token_maps.under(before, grid), row=1, col=1)
     figure.add_trace(token_maps.under(after, grid), row=1, col=2)
@@ -123,14 +123,15 @@ def perturbed_picture(before: np.ndarray, after: np.ndarray, grid: tuple[int, in
     figure.add_trace(
         go.Heatmap(
             z=change, x0=(columns / wide - 1) / 2, dx=columns / wide, y0=(rows / high - 1) / 2, dy=rows / high,
-            colorbar={"thickness": 10, "len": 0.7}, hovertemplate="%{z:+.0f} grey levels<extra></extra>", **look.signed(change),
+            colorbar={"thickness": 10, "len": 0.6, "title": {"text": "grey levels", "side": "right"}},
+            hovertemplate="%{z:+.0f} grey levels<extra></extra>", **look.signed(change),
         ),
         row=1, col=3,
     )  # fmt: skip
-    look.lay_out(figure, "", "", height=260)
+    look.lay_out(figure, "", "")
     for column in (1, 2, 3):
         token_maps.map_axes(figure, 1, column, grid)
-    return figure.update_layout(margin={"l": 8, "b": 8})
+    return figure.update_annotations(font_size=12).update_layout(margin={"l": 8, "b": 8})
 
 
 def separation(report: PerturbationReport, stretch: StretchReport | None = None) -> go.Figure:
@@ -169,7 +170,8 @@ def separation(report: PerturbationReport, stretch: StretchReport | None = None)
         hovertemplate="‖x‖ + ‖x'‖ = %{y:.4g}<extra></extra>",
     )  # fmt: skip
     look.lay_out(figure, look.TIME, "‖x'(t) − x(t)‖ (state)", log_y=True, height=look.HEIGHT + 70)
-    return _sight(figure, report, top)
+    figure.update_layout(legend_traceorder="normal")
+    return _sight(figure, report, top).update_yaxes(dtick=1)
 
 
 def _sight(figure: go.Figure, report: PerturbationReport, top: float) -> go.Figure:
@@ -196,18 +198,18 @@ def token_separation(report: PerturbationReport, at: float | None = None) -> go.
     """
     picked, patches = token_maps.frame_times(len(report.time)), report.patch_grid[0] * report.patch_grid[1]
     values = report.token_distance[picked]
-    figure = make_subplots(1, 2, column_widths=[0.8, 0.2], horizontal_spacing=0.08)
+    figure = make_subplots(1, 2, column_widths=[0.85, 0.15], horizontal_spacing=0.03)
     frames = [_maps(row, report.patch_grid, patches) for row in values]
     for column, trace in enumerate(frames[-1], 1):
         figure.add_trace(trace, row=1, col=column)
     look.lay_out(figure, "", "")
     figure.update_layout(coloraxis={
         "cmin": 0.0, "cmax": token_maps.ceiling(values), "colorscale": look.SEQUENTIAL,
-        "colorbar": {"title": {"text": "‖x'ᵢ − xᵢ‖ (state)", "side": "right"}, "thickness": 12},
+        "colorbar": {"title": {"text": "‖x'ᵢ − xᵢ‖ (state)", "side": "right"}, "thickness": 12, "x": 1.1},
     })  # fmt: skip
     token_maps.map_axes(figure, 1, 1, report.patch_grid)
     figure.update_xaxes(showticklabels=False, showgrid=False, title_text="", row=1, col=2)
-    figure.update_yaxes(autorange="reversed", showgrid=False, title_text="", row=1, col=2)
+    figure.update_yaxes(autorange="reversed", side="right", ticks="", showgrid=False, title_text="", row=1, col=2)
     return look.framed(figure, report.time[picked].tolist(), frames, at=at)
 
 

@@ -21,9 +21,9 @@ The bounds take their constants on the trajectory, not on a tube around it: they
 Observed order: $\log_2(\|x_h - x_{h/2}\| / \|x_{h/2} - x_{h/4}\|)$; far from the method's, $h$ is too large for the ODE to
 speak about the net."""
 _LIMITS = r"""$h_{\max}$: the largest step with $|R(h\lambda)| \le 1$ for every leading eigenvalue with
-$\mathrm{Re}\,\lambda < 0$; for Euler $-2\,\mathrm{Re}\,\lambda / |\lambda|^2$ (Hairer and Wanner, *Solving ODEs II*, IV.2). Beyond it a mode that decays
-in the ODE grows in the solver. Eigenvalues are a heuristic where $J$ is far from normal (page Spectra). A gap: no leading mode
-decays."""
+$\mathrm{Re}\,\lambda < 0$; for Euler $-2\,\mathrm{Re}\,\lambda / |\lambda|^2$ (Hairer and Wanner, *Solving ODEs II*, IV.2).
+Beyond it a mode that decays in the ODE grows in the solver. Eigenvalues are a heuristic where $J$ is far from normal (page
+Spectra). A gap: no leading mode decays."""
 
 
 def errors(visit: Visit) -> list[tuple[str, str, str]]:
@@ -42,9 +42,9 @@ def errors(visit: Visit) -> list[tuple[str, str, str]]:
     left, right = st.columns(2)
     with left:
         panels.plot(
-            visit, charts.euler_errors(reports, order), [*reports, *([order] if order else [])], name="euler_errors",
+            visit, charts.euler_errors(reports), [*reports, *([order] if order else [])], name="euler_errors",
             title="Error at T over the steps", status="vacuous" if np.all(reports[0].vacuous) else "measured",
-            note=panels.plain(_error_note(reports)), what=_ERROR, paper=partial(figures.euler_error, reports, order),
+            note=panels.plain(_error_note(reports, order)), what=_ERROR, paper=partial(figures.euler_error, reports, order),
             command=f"odevit analyze {visit.entry.path} --reports {','.join(names)},observed_order --images 1",
         )  # fmt: skip
     with right:
@@ -66,12 +66,13 @@ def _order(visit: Visit) -> list[tuple[str, str, str]]:
     return [("Observed order", text, panels.plain(report.verdict) + ".")]
 
 
-def _error_note(reports: Sequence[DiscretizationReport]) -> str:
+def _error_note(reports: Sequence[DiscretizationReport], order: OrderReport | None) -> str:
     first = reports[0]
     measured = float(np.ravel(first.true_error[..., -1])[0])
     estimate, bound = (float(np.ravel(v[..., -1])[0]) for v in (first.principal, first.stepwise))
+    seen = "" if order is None else f"observed order {float(np.ravel(order.observed)[0]):.2f}; "
     return (
-        f"with {first.steps} steps: measured {measured:.3g}, principal {estimate:.3g}, stepwise bound {bound:.3g}; "
+        f"{seen}with {first.steps} steps: measured {measured:.3g}, principal {estimate:.3g}, stepwise bound {bound:.3g}; "
         f"norms with residuals up to {max(r.residual for r in reports):.0e}; first order in h"
     )
 

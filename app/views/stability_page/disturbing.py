@@ -31,8 +31,8 @@ def choose(visit: Visit) -> Disturbance:
     image = visit.data.images[visit.index]
     if kind == KINDS[0] or kind is None:
         strength = st.slider(
-            "Strength: standard deviation, share of the range", 0.0, 0.5, 0.1, 0.01, key="noise", bind="query-params",
-            help="Gaussian, rounded and cut to 0..255; the seed is that of the sidebar.",
+            "Strength (share of the range)", 0.0, 0.5, 0.1, 0.01, key="noise", bind="query-params",
+            help="Standard deviation of Gaussian noise, rounded and cut to 0..255; the seed is that of the sidebar.",
         )  # fmt: skip
         return Disturbance(noisy(image, strength, visit.seed), f"noise {strength:g}")
     colour, said = _fill(visit) if kind == KINDS[1] else _colour()

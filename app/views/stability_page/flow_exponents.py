@@ -26,8 +26,8 @@ et al. 1980; Shimada and Nagashima 1979), from the first unit vectors: over a fi
 vectors, and $\sum_{i \le k} \lambda_i^{QR} \le \sum_{i \le k} \lambda_i^{SVD}$. Positive: expansion; per layer, times $h$. The
 structural zeros of CenterNorm ($\Phi (a \otimes 1) = a \otimes 1$) are left out of the QR exponents only: singular values mix
 with them. **Kaplan-Yorke** dimension: $j + \sum_{i \le j} \lambda_i / |\lambda_{j+1}|$ (Kaplan and Yorke 1979);
- "> k" where $k$ exponents
-do not reach the change of sign. For an attractor it needs $T \to \infty$; here it is a finite-time number."""
+"> k" where $k$ exponents do not reach the change of sign. For an attractor it needs $T \to \infty$; here it is a finite-time
+number."""
 _CONVERGENCE = r"""$\frac1T \sum_{m} \log |(R_m)_{ii}|$ up to each time. Beyond the trained $T$ the same field is followed on
 (it does not depend on $t$): only there do averages converge to exponents, and only if the flow stays bounded, which nothing
 here proves."""
@@ -42,6 +42,7 @@ def of_image(visit: Visit) -> list[tuple[str, str, str]]:
     (finite,) = computing.reports(visit, "finite_time")
     (plain,) = computing.reports(visit, "lyapunov")
     assert isinstance(finite, LyapunovReport) and isinstance(plain, LyapunovReport)
+    longer = _longer(visit, plain)
     left, right = st.columns(2)
     with left:
         panels.plot(
@@ -50,7 +51,7 @@ def of_image(visit: Visit) -> list[tuple[str, str, str]]:
             paper=partial(figures.lyapunov_spectrum, plain, finite), command=_analyze(visit, "finite_time,lyapunov"),
         )  # fmt: skip
     with right:
-        _convergence(visit, plain)
+        _convergence(visit, longer)
     return _exponent_numbers(finite, plain)
 
 
@@ -78,26 +79,35 @@ def _exponent_numbers(finite: LyapunovReport, plain: LyapunovReport) -> list[tup
     ]  # fmt: skip
 
 
-def _convergence(visit: Visit, plain: LyapunovReport) -> None:
-    """QR averages over the trained T, or over more of it."""
-    report, field = plain, visit.model.field
-    going_on = field.autonomous and find_method(visit.model.solver.method).kind != "adaptive"
-    if going_on:
-        over = st.segmented_control(
-            "Averaged over", OVER, default=1, key="over", bind="query-params", required=True,
-            format_func=lambda n: "T" if n == 1 else f"{n} T",
-        )  # fmt: skip
-        if over and over > 1:
-            part = ("QR exponents beyond T", partial(_beyond, factor=over, k=plain.exponents.shape[-1]))
-            (found,) = computing.custom(visit, "lyapunov_beyond", f"1: {over}, {plain.exponents.shape[-1]}", [part])
-            assert isinstance(found, LyapunovReport)
-            report = found
+def _longer(visit: Visit, plain: LyapunovReport) -> LyapunovReport:
+    """QR averages over more than T where the flow can be continued and this is asked for."""
+    if not _goes_on(visit):
+        return plain
+    over = st.segmented_control(
+        "QR averages over", OVER, default=1, key="over", bind="query-params", required=True,
+        format_func=lambda n: "T" if n == 1 else f"{n} T", help="Beyond the trained T the same field is followed on.",
+    )  # fmt: skip
+    if over is None or over == 1:
+        return plain
+    k = plain.exponents.shape[-1]
+    part = ("QR exponents beyond T", partial(_beyond, factor=over, k=k))
+    (found,) = computing.custom(visit, "lyapunov_beyond", f"1: {over}, {k}", [part])
+    assert isinstance(found, LyapunovReport)
+    return found
+
+
+def _goes_on(visit: Visit) -> bool:
+    """Whether the flow is the same map beyond T."""
+    return visit.model.field.autonomous and find_method(visit.model.solver.method).kind != "adaptive"
+
+
+def _convergence(visit: Visit, report: LyapunovReport) -> None:
+    stopped = "" if _goes_on(visit) else "; this flow is not continued beyond T: its field or its steps change with t"
     panels.plot(
         visit, charts.exponent_convergence(report), [report], name="lyapunov_convergence",
         title="Convergence of the QR averages", status="measured", what=_CONVERGENCE,
         paper=partial(figures.lyapunov_convergence, report),
-        note=f"finite-time, averages up to T = {report.horizon:g}; {len(report.time)} values a line"
-        + ("" if going_on else "; this flow is not continued beyond T: its field or its steps change with t"),
+        note=f"finite-time, averages up to T = {report.horizon:g}; {len(report.time)} values a line{stopped}",
     )  # fmt: skip
 
 

@@ -39,7 +39,7 @@ readout's input moves by less than the no-flip radius $\min_j (z_a - z_j) / \|w_
 
 def perturbed(visit: Visit) -> list[tuple[str, str, str]]:
     """Controls and pictures, answers, then distances beside the map of tokens; returns the growth."""
-    left, middle, right = st.columns([4, 6, 5])
+    left, middle, right = st.columns([4, 6, 6])
     with left, st.container(border=True):
         change = choose(visit)
     settings, part = f"1: {change.said}", ("the two paths", partial(_growth, change=change))
@@ -57,7 +57,7 @@ def perturbed(visit: Visit) -> list[tuple[str, str, str]]:
         parts = [(f"stretch of step {k + 1}", partial(_stretch, change=change, step=k)) for k in range(visit.model.grid.steps)]
         found = computing.custom(visit, "stretch", settings, parts)
         stretch = StretchReport.joined([step for step in found if isinstance(step, StretchReport)])
-    left, right = st.columns([3, 2])
+    left, right = st.columns(2)
     with left:
         _separation(visit, report, stretch)
     with right:
