@@ -8,6 +8,7 @@ import pytest
 import torch
 from problems import Case, random_case
 
+from analysis.lipschitz import lipschitz
 from analysis.lipschitz.ball_bounds import castin, dot_ball, inverse_phi, kim_two, l2_sharp, query_offsets
 from analysis.lipschitz.block_bounds import Shift, attention_on_ball
 from analysis.lipschitz.heads import Heads, read_heads
@@ -123,3 +124,11 @@ def test_the_form_that_is_not_homogeneous_fails():
         assert true == pytest.approx(1e4 * before, rel=1e-9) or bool(heads.q_bias.any())
         assert float(heads.combined(kim_two(heads, case.tokens, power=1))) < true
         assert true <= float(heads.combined(l2_sharp(heads, case.tokens))) < float(heads.combined(kim_two(heads, case.tokens)))
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_an_absurd_radius_has_an_infinite_bound(bias):
+    case = random_case(0, bias=bias)
+    found = attention_on_ball(case.field.blocks[0], case.tokens, 1e200, Shift())
+    assert found["G ball"] == math.inf and not any(math.isnan(value) for value in found.values())
+    assert lipschitz(case.field, radius=1e200, tokens=case.tokens, ascent_steps=0).upper == math.inf

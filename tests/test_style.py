@@ -51,6 +51,16 @@ def test_settings_are_put_back_and_text_is_7_to_9_points():
     assert texts and all(7 <= t.get_fontsize() <= 9 for t in texts)
 
 
+def test_a_figure_comes_back_laid_out():
+    """What is measured on it is what will be on paper: no label sticks out, and its axes do not move when it is drawn again."""
+    made = token_growth(known.certificate())
+    ax = made.axes[0]
+    place, box = ax.get_position().bounds, ax.get_tightbbox()
+    assert min(box.x0, box.y0) >= 0 and box.x1 <= made.bbox.x1 and box.y1 <= made.bbox.y1
+    made.draw_without_rendering()
+    assert ax.get_position().bounds == pytest.approx(place, abs=0.01)
+
+
 def test_text_keeps_its_look_when_drawn_outside_of_the_paper(tmp_path):
     """Matplotlib makes most ticks at the first drawing."""
     made = token_growth(known.certificate())

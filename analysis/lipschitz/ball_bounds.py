@@ -41,13 +41,14 @@ def dot_ball(heads: Heads, tokens: int, radius: float, offsets: Tensor | None = 
         tokens: N.   radius: R of the ball in x.   offsets: `query_offsets`, or None for those of the heads.
     """
     a, b = score_norms(heads), query_offsets(heads) if offsets is None else offsets
-    return heads.norms("v") * (math.sqrt(tokens) + a * radius**2 + math.sqrt(tokens / 2) * radius * (a * radius + b))
+    grown = a * radius  # a product at a time: R^2 of an absurd radius raises, where a product is infinite
+    return heads.norms("v") * (math.sqrt(tokens) + grown * radius + math.sqrt(tokens / 2) * radius * (grown + b))
 
 
 def castin(heads: Heads, tokens: int, radius: float) -> Tensor:
     """In the form of Castin et al. 2023 (2312.14820): sqrt 3 ||W_v|| (||A||^2 R^4 (4N + 1) + N)^(1/2), without query bias."""
     a = score_norms(heads)
-    return math.sqrt(3) * heads.norms("v") * (a.square() * radius**4 * (4 * tokens + 1) + tokens).sqrt()
+    return math.sqrt(3) * heads.norms("v") * ((a * radius * radius).square() * (4 * tokens + 1) + tokens).sqrt()
 
 
 def inverse_phi(tokens: int) -> float:
