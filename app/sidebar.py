@@ -10,7 +10,7 @@ from PIL import Image
 from odevit.data import ImageSet
 from odevit.errors import NonFiniteError, UserError
 
-from . import sources
+from . import image_sources
 from .loading import Entry, folders, models, open_model
 from .state import Visit, time_asked, unknown
 
@@ -74,7 +74,7 @@ def _note(text: str) -> None:
 
 def _data(entry: Entry, model) -> tuple[str, ImageSet] | None:
     """(source, images), None where there are none yet; the main area then says what to do."""
-    offered = sources.offered(model, entry)
+    offered = image_sources.offered(model, entry)
     names = tuple(offered)
     _note(unknown("data", names))
     if st.session_state.get("data") not in (None, *names):  # left over from a model of other images
@@ -83,13 +83,13 @@ def _data(entry: Entry, model) -> tuple[str, ImageSet] | None:
     try:
         if origin == "upload":
             return _upload(model)
-        if sources.needs_download(origin):
+        if image_sources.needs_download(origin):
             st.button(f"Download {origin.upper()}", key=f"ask {origin}", on_click=_download, args=(origin,))
             with st.container():
                 st.info("About 170 MB, by torchvision, into the folder data/ of this machine.")
             return None
         split = "val" if origin == "samples" else _split()
-        return origin, sources.images(origin, split, model, entry)
+        return origin, image_sources.images(origin, split, model, entry)
     except UserError as error:
         st.error(" ".join(str(error).split()), icon=":material/error:")
         return None
@@ -114,7 +114,7 @@ def _upload(model) -> tuple[str, ImageSet] | None:
         height, width = model.config.image_shape
         st.info(f"Choose a picture; the model will see it cropped to a square and scaled to {width} x {height} pixels.")
         return None
-    return "upload", sources.uploaded(io.BytesIO(file.getvalue()), file.name, model)
+    return "upload", image_sources.uploaded(io.BytesIO(file.getvalue()), file.name, model)
 
 
 def _image(data: ImageSet) -> int:

@@ -37,6 +37,7 @@ VENUES = {"neurips": (5.5,), "icml": (3.25, 6.75), "cvpr": (3.25, 6.875), "ieee"
 FONT = "STIXGeneral"
 FALLBACK = "DejaVu Sans"
 OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#000000")
+CLASSES = (*OKABE_ITO[:7], "#7F7F7F")  # grey for black: the same class is also drawn on the dark page of a browser
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*", "d")  # 13: no common factor with 8 colours
 DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)), (0, (7, 2)), (0, (3, 1, 1, 1, 1, 1)))
 sequential = "cividis"
@@ -169,7 +170,7 @@ def new_figure(height: float) -> Figure:
 
 def class_colour(index: int) -> str:
     """Colour of a class, the same in every figure; with `class_marker` it tells 104 classes apart."""
-    return OKABE_ITO[index % len(OKABE_ITO)]
+    return CLASSES[index % len(CLASSES)]
 
 
 def class_marker(index: int) -> str:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
-from app import loading, sources
+from app import image_sources, loading
 from odevit import create_model
 from odevit.data import photographs
 from odevit.errors import UserError
@@ -22,19 +22,19 @@ def ode(models, monkeypatch):
 
 def test_a_model_of_digits_starts_with_digits(ode, monkeypatch, tmp_path):
     model = loading.open_model(ode).model
-    monkeypatch.setenv(sources.DATA, str(tmp_path))
-    assert list(sources.offered(model, ode)) == ["digits", "given", "upload"]
+    monkeypatch.setenv(image_sources.DATA, str(tmp_path))
+    assert list(image_sources.offered(model, ode)) == ["digits", "given", "upload"]
 
 
 def test_a_cifar_model_starts_without_a_network(ode, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     model = create_model("odevit_tiny_patch4_32")
     entry = replace(ode, config={"data": {"source": "cifar10"}})
-    assert list(sources.offered(model, entry)) == ["samples", "cifar10", "upload"]
-    assert sources.needs_download("cifar10")
+    assert list(image_sources.offered(model, entry)) == ["samples", "cifar10", "upload"]
+    assert image_sources.needs_download("cifar10")
     (tmp_path / "data" / "cifar-10-batches-py").mkdir(parents=True)
-    assert list(sources.offered(model, entry)) == ["cifar10", "samples", "upload"]
-    assert not sources.needs_download("cifar10")
+    assert list(image_sources.offered(model, entry)) == ["cifar10", "samples", "upload"]
+    assert not image_sources.needs_download("cifar10")
 
 
 def test_a_dataset_given_at_start_is_read_with_the_classes_of_the_model(ode, monkeypatch, tmp_path):
@@ -44,8 +44,8 @@ def test_a_dataset_given_at_start_is_read_with_the_classes_of_the_model(ode, mon
     labels = np.arange(40) % 10
     parts = {f"{s}_{what}": value for s in ("train", "val", "test") for what, value in (("images", images), ("labels", labels))}
     np.savez(tmp_path / "own.npz", **parts)
-    monkeypatch.setenv(sources.DATA, str(tmp_path / "own.npz"))
-    found = sources.images("given", "val", model, ode)
+    monkeypatch.setenv(image_sources.DATA, str(tmp_path / "own.npz"))
+    found = image_sources.images("given", "val", model, ode)
     assert torch.equal(found.images[:, 0], torch.from_numpy(images))
     assert found.classes == model.inputs.classes
 
@@ -72,8 +72,8 @@ def picture(mode: str) -> io.BytesIO:
 @pytest.mark.parametrize("mode", MODES)
 def test_a_picture_of_any_mode_is_seen_alike(ode, mode):
     model = loading.open_model(ode).model
-    seen = sources.uploaded(picture(mode), "x.png", model)
-    plain = sources.uploaded(picture("L"), "x.png", model)
+    seen = image_sources.uploaded(picture(mode), "x.png", model)
+    plain = image_sources.uploaded(picture("L"), "x.png", model)
     assert seen.labels.tolist() == [-1]
     gap = (seen.images.float() - plain.images.float()).abs().mean()
     assert gap < (60 if mode == "1" else 3)
@@ -85,7 +85,7 @@ def test_a_picture_of_any_mode_is_seen_alike(ode, mode):
 )
 def test_what_is_no_picture_is_refused_by_name(ode, content, said):
     with pytest.raises(UserError, match=said) as caught:
-        sources.uploaded(io.BytesIO(content), "notes.png", loading.open_model(ode).model)
+        image_sources.uploaded(io.BytesIO(content), "notes.png", loading.open_model(ode).model)
     assert str(caught.value).startswith("notes.png: ") and "\n" not in str(caught.value)
 
 
@@ -93,4 +93,4 @@ def test_a_picture_of_too_many_pixels_is_refused_before_it_is_decoded(ode):
     file = io.BytesIO()
     Image.new("1", (20_000, 20_000)).save(file, format="PNG")
     with pytest.raises(UserError, match="limit of 64,000,000 pixels"):
-        sources.uploaded(file, "bomb.png", loading.open_model(ode).model)
+        image_sources.uploaded(file, "bomb.png", loading.open_model(ode).model)
