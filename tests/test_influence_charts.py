@@ -54,5 +54,7 @@ def test_names_are_in_the_order_of_the_tokens():
 
 @pytest.mark.parametrize(("token", "frame"), [(2, (0.5, 1.5, -0.5, 0.5)), (0, None), (5, None)])
 def test_the_chosen_patch_is_framed_on_the_image(token, frame):
-    shapes = charts.token_chooser(PIXELS, LAYOUT, token).layout.shapes
+    figure = charts.token_chooser(PIXELS, LAYOUT, token)
+    shapes = figure.layout.shapes
+    assert figure.layout.clickmode == "event+select" and figure.layout.dragmode is False
     assert [(s.x0, s.x1, s.y0, s.y1) for s in shapes] == ([frame] if frame else [])

@@ -6,6 +6,7 @@ from app_pages import digits_images, open_page, problems
 
 from analysis.lipschitz import lipschitz
 from analysis.running.subject import subject
+from app import exports
 
 PAGE = "lipschitz_page"
 
@@ -44,7 +45,7 @@ def test_the_measured_stretch_lies_in_the_flow_bound(models, monkeypatch):
 
 
 def test_the_time_of_the_url_is_where_the_slider_and_the_table_start(models, monkeypatch):
-    at = open_page(PAGE, models, monkeypatch, model="bare", t="1")
+    at = open_page(PAGE, models, monkeypatch, model="ode", index=3, t="1")
     assert problems(at) == [] and [e.label for e in at.expander if e.label.startswith("As a table")] == ["As a table, at t = 1"]
     assert charts_of(at)[-1]["layout"]["sliders"][0]["active"] == 1
 
@@ -54,3 +55,12 @@ def test_layer_norm_is_called_vacuous_and_its_layers_are_no_flow(models, monkeyp
     assert problems(at) == []
     assert "(vacuous)" in {m.label: m.value for m in at.metric}["‖J‖, upper (1/t)"]
     assert "upper is vacuous at 2 of 2 times" in said(at) and "the flow between the layers of this discrete net" in said(at)
+
+
+def test_every_plot_has_its_table_and_most_have_a_paper(models, monkeypatch):
+    at = open_page(PAGE, models, monkeypatch, model="ode", index=3)
+    made = at.session_state["made"].values()
+    assert len(made) == 5 and sum(m.paper is not None for m in made) == 2
+    for m in made:
+        assert exports.table(m.reports).startswith(b"report,") or len(m.reports) == 1
+        assert m.paper is None or exports.drawing(m.paper, "png").startswith(b"\x89PNG")

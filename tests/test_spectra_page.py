@@ -8,6 +8,7 @@ from app_pages import digits_images, open_page, problems
 
 from analysis.running.subject import subject
 from analysis.spectra import growth_rates
+from app import exports
 from odevit.checkpoint import load_model
 
 PAGE = "spectra_page"
@@ -79,3 +80,12 @@ def test_broken_weights_become_a_box(models, monkeypatch, tmp_path):
     model.save_pretrained(tmp_path / "models" / "broken")
     at = open_page(PAGE, tmp_path / "models", monkeypatch, model="broken")
     assert not at.exception and len(at.get("plotly_chart")) == 0 and "fc1.weight holds 1 NaN" in problems(at)[0]
+
+
+def test_every_plot_has_its_table_and_most_have_a_paper(models, monkeypatch):
+    at = open_page(PAGE, models, monkeypatch, model="ode", index=3)
+    made = at.session_state["made"].values()
+    assert len(made) == 4 and sum(m.paper is not None for m in made) == 3
+    for m in made:
+        assert exports.table(m.reports).startswith(b"report,") or len(m.reports) == 1
+        assert m.paper is None or exports.drawing(m.paper, "png").startswith(b"\x89PNG")
