@@ -62,7 +62,11 @@ def run(only: str = "") -> None:
         PAGES[chapter.path] = st.Page(
             partial(_open, chapter), title=chapter.title, url_path=chapter.path, icon=chapter.icon, default=first
         )
-    st.navigation(list(PAGES.values()), position="top").run()
+    page = st.navigation(list(PAGES.values()), position="top")
+    visit = sidebar.choose()  # here and not in the page: widgets of a page lose their value when another is opened
+    if visit is not None:
+        st.session_state["visit"] = visit
+        page.run()
 
 
 def _icon() -> Image.Image:
@@ -74,9 +78,7 @@ def _icon() -> Image.Image:
 
 
 def _open(chapter: Chapter) -> None:
-    visit = sidebar.choose()
-    if visit is not None:
-        _show(chapter.module, visit)
+    _show(chapter.module, st.session_state["visit"])
 
 
 def _show(module: str, visit) -> None:
