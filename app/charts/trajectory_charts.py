@@ -19,6 +19,7 @@ from . import look
 
 POINTS = 25_000  # of the paths of one chart; as many again travel as frames
 SMOOTH = 6_000  # points above which the browser draws with WebGL
+MANY = 300  # tokens of one kind above which their markers are small
 PATCHES = 4  # of an image that are drawn before images are left out
 SLIDER = 70  # pixels by which a time slider makes a plot higher
 RIM = "rgba(128,128,128,0.9)"  # seen on both themes
@@ -86,7 +87,7 @@ def token_plane(
         by: what colour tells: "token" (patches by their place), "time" or "class".
         classes: class of each image, for "class".   names: of the classes.   at: time shown first.
     """
-    lines, kinds = list(_lines(paths, classes, names, by)), token_kinds(paths)
+    lines, kinds = list(_lines(paths, classes, names, by)), _kinds(paths)
     kind = "scattergl" if len(paths.time) * sum(len(line.where) for line in lines) > SMOOTH else "scatter"
     figure = go.Figure([_path(paths, line, by, 2, kind) for line in lines])
     marked = [_states(paths, lines, name, 2) for name in kinds]
@@ -94,7 +95,8 @@ def token_plane(
         ring = {"symbol": "circle-open", "size": 4, "color": colours}
         figure.add_trace(_markers(states[0], kind, ring))
     for name, (states, colours) in zip(kinds, marked):
-        sign = {"symbol": MARK[name], "size": 13 if name == "CLS" else 7, "line": {"color": RIM, "width": 1}}
+        size = 13 if name == "CLS" else 7 if len(colours) <= MANY else 4
+        sign = {"symbol": MARK[name], "size": size, "line": {"color": RIM, "width": 1}}
         figure.add_trace(_markers(states[0], kind, sign | {"color": "white" if by == "time" else colours}))
     label_axes(figure, paths)
     if by == "token" and paths.patch_grid:
@@ -111,7 +113,7 @@ def token_space(
         raise UserError(f"paths: {paths.coordinates.shape[-1]} principal axes; three dimensions need 3")
     lines = list(_lines(paths, classes, names, by))
     figure = go.Figure([_path(paths, line, by, 3, "scatter3d") for line in lines])
-    for name in token_kinds(paths):
+    for name in _kinds(paths):
         states, colours = _states(paths, lines, name, 3)
         sign = {"symbol": MARK_3D[name], "size": 4 if name == "CLS" else 2.5, "color": colours}
         figure.add_trace(_markers(states[-1], "scatter3d", sign))
@@ -144,7 +146,7 @@ def _lines(paths: TokenPathReport, classes, names: Sequence[str], by: str) -> It
         raise UserError("by: class needs the class of each image")
     images, tokens = chosen_paths(paths)
     titles, kinds = token_names(paths), token_kinds(paths)
-    for kind in sorted(kinds, key=["tokens", "patches", "registers", "CLS"].index):
+    for kind in _kinds(paths):
         positions = [int(n) for n in range(paths.norm.shape[-1])[kinds[kind]] if n in set(tokens.tolist())]
         if by == "class":
             for index in sorted({int(classes[i]) for i in images}):
@@ -156,6 +158,11 @@ def _lines(paths: TokenPathReport, classes, names: Sequence[str], by: str) -> It
             for n in positions:
                 colour = RIM if by == "time" else PLAIN.get(kind) or every[n - positions[0]]
                 yield Line(kind, titles[n], kind, colour, tuple((int(i), n) for i in images))
+
+
+def _kinds(paths: TokenPathReport) -> list[str]:
+    """The kinds of tokens in the order in which they are drawn."""
+    return sorted(token_kinds(paths), key=["tokens", "patches", "registers", "CLS"].index)
 
 
 def patch_colours(count: int) -> list[str]:
