@@ -7,6 +7,7 @@ from app_pages import digits_images, open_page, problems
 from analysis.lipschitz import lipschitz
 from analysis.running.subject import subject
 from app import exports
+from app.views import patience
 
 PAGE = "lipschitz_page"
 
@@ -64,3 +65,9 @@ def test_every_plot_has_its_table_and_most_have_a_paper(models, monkeypatch):
     for m in made:
         assert exports.table(m.reports).startswith(b"report,") or len(m.reports) == 1
         assert m.paper is None or exports.drawing(m.paper, "png").startswith(b"\x89PNG")
+
+
+def test_what_takes_long_is_asked_for(models, monkeypatch):
+    monkeypatch.setattr(patience, "seconds_of", lambda name, model: 1.0)
+    at = open_page(PAGE, models, monkeypatch, model="ode")
+    assert len(at.get("plotly_chart")) == 0 and {t.key for t in at.toggle} == {"ask_bounds", "ask_flow"}

@@ -9,6 +9,7 @@ from app_pages import digits_images, open_page, problems
 from analysis.running.subject import subject
 from analysis.spectra import growth_rates
 from app import exports
+from app.views import patience
 from odevit.checkpoint import load_model
 
 PAGE = "spectra_page"
@@ -89,3 +90,12 @@ def test_every_plot_has_its_table_and_most_have_a_paper(models, monkeypatch):
     for m in made:
         assert exports.table(m.reports).startswith(b"report,") or len(m.reports) == 1
         assert m.paper is None or exports.drawing(m.paper, "png").startswith(b"\x89PNG")
+
+
+def test_what_takes_long_is_asked_for_and_what_takes_too_long_is_left_to_the_command_line(models, monkeypatch):
+    monkeypatch.setattr(patience, "seconds_of", lambda name, model: 1.0)
+    at = open_page(PAGE, models, monkeypatch, model="ode")
+    assert len(at.get("plotly_chart")) == 0 and at.toggle(key="ask_spectra").label.endswith("(about 3 min)")
+    monkeypatch.setattr(patience, "seconds_of", lambda name, model: 10.0)
+    at = open_page(PAGE, models, monkeypatch, model="ode")
+    assert len(at.toggle) == 0 and "odevit analyze" in said(at) and "--reports influence" in said(at)

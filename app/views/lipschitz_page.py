@@ -9,7 +9,9 @@ from analysis import figures
 from analysis.reports import FlowBoundReport, LyapunovReport
 from app import charts, computing, panels
 from app.state import Visit
+from app.views.patience import LIMIT, duration, seconds_of, wanted
 
+BOUNDS_SOLVES, FLOW_SOLVES, SIGMA_SOLVES = 300, 65, 60  # cost of each, in solves of one image
 _OVER_TIME = r"""$L = \|J\|_2$, $J = \partial f / \partial x$, is what a perturbation can gain at a moment. Three sides:
 $$\mathrm{lower} = \|J v\| / \|v\| \;\le\; \|J\| \;\le\; \mathrm{local} \;\le\; \mathrm{upper}.$$
 **Lower** is found by power iteration at this state, **local** is proven at this state from its attention map and
@@ -49,12 +51,14 @@ def show(visit: Visit) -> None:
     left, right = st.columns(2)
     bounds: tuple = ()
     with left, panels.section():
-        bounds = computing.reports(visit, "lipschitz")
-        with numbers:
-            _numbers(bounds)
-        _over_time(visit, bounds)
+        if wanted(visit, BOUNDS_SOLVES, "the bounds", "ask_bounds", "lipschitz"):
+            bounds = computing.reports(visit, "lipschitz")
+            with numbers:
+                _numbers(bounds)
+            _over_time(visit, bounds)
     with right, panels.section():
-        _flow(visit)
+        if wanted(visit, FLOW_SOLVES, "what the flow can stretch", "ask_flow", "flow_bound"):
+            _flow(visit)
     if not bounds:
         return
     st.subheader("Part by part", anchor=False)
@@ -100,8 +104,10 @@ def _flow(visit: Visit) -> None:
     (flow,) = computing.reports(visit, "flow_bound")
     assert isinstance(flow, FlowBoundReport)
     slot = st.container()
-    wanted = st.toggle("Measure the largest stretch at T beside it", key="sigma", bind="query-params")
-    measured = computing.reports(visit, "finite_time")[0] if wanted else None
+    seconds = SIGMA_SOLVES * seconds_of(visit.hash, visit.model)
+    said = f"Measure the largest stretch at T beside it (about {duration(seconds)})"
+    beside = st.toggle(said, key="sigma", bind="query-params", disabled=seconds > LIMIT)
+    measured = computing.reports(visit, "finite_time")[0] if beside and seconds <= LIMIT else None
     assert measured is None or isinstance(measured, LyapunovReport)
     with slot:
         panels.plot(

@@ -13,8 +13,10 @@ from analysis.running.subject import Subject
 from analysis.spectra import growth_rates, numerical_range
 from app import charts, computing, panels
 from app.state import Visit
+from app.views.patience import LIMIT, duration, seconds_of, wanted
 from odevit.flow import find_method
 
+SPECTRA_SOLVES, RANGE_SOLVES, INFLUENCE_SOLVES = 200, 340, 200  # cost of each at all times, in solves of one image
 STEPS = {"h/4": 0.25, "h/2": 0.5, "h": 1.0, "2h": 2.0}  # times the trained step
 WAYS = ("of the others on it", "of it on the others")
 _PLANE = r"""$J = \partial f / \partial x$ at the states of this image's trajectory. A mode $J v = \lambda v$ grows at the
@@ -43,18 +45,23 @@ def show(visit: Visit) -> None:
     panels.head("Spectra", "Which directions grow and which decay, does the solver keep that, and which patch moves which?")
     numbers = st.container()
     with panels.section():
-        spectra = computing.reports(visit, "eigenvalues")
-        rates = _along(visit, spectra, "rates", TOLERANCE)
-        with numbers:
-            _numbers(spectra, rates)
-        _plane(visit, spectra, rates)
-        left, right = st.columns(2)
-        with left:
-            _normality(visit, spectra, rates)
-        with right:
-            _convergence(visit, spectra)
+        if wanted(visit, SPECTRA_SOLVES, "the eigenvalues and rates", "ask_spectra", "eigenvalues,singular_values"):
+            spectra = computing.reports(visit, "eigenvalues")
+            rates = _along(visit, spectra, "rates", TOLERANCE)
+            with numbers:
+                _numbers(spectra, rates)
+            _plane(visit, spectra, rates)
+            left, right = st.columns(2)
+            with left:
+                _normality(visit, spectra, rates)
+            with right:
+                _convergence(visit, spectra)
     with panels.section("Which token moves which"):
-        _influence(visit)
+        reason = computing.why_not(visit, "influence")
+        if reason:
+            panels.nothing(f"No map here: {reason}.")
+        elif wanted(visit, INFLUENCE_SOLVES, "the influence between all tokens", "ask_influence", "influence"):
+            _influence(visit)
 
 
 def _along(visit: Visit, spectra, name: str, settings) -> tuple:
@@ -119,11 +126,12 @@ def _plane(visit: Visit, spectra, rates) -> None:
         "Step of the stability region", STEPS, default="h", key="hstep", bind="query-params", required=True,
         help="h is the trained step: can the net take fewer or larger ones?",
     )  # fmt: skip
-    wanted = right.toggle(
-        "Numerical range (up to about a second for each time)", key="range", bind="query-params",
+    seconds = RANGE_SOLVES * seconds_of(visit.hash, visit.model)
+    ranged = right.toggle(
+        f"Numerical range (about {duration(seconds)})", key="range", bind="query-params", disabled=seconds > LIMIT,
         help="All values v* J v of unit vectors: how far growth at a moment goes beyond the eigenvalues.",
     )  # fmt: skip
-    ranges = _along(visit, spectra, "ranges", f"{ANGLES}, {RANGE_TOLERANCE}") if wanted else ()
+    ranges = _along(visit, spectra, "ranges", f"{ANGLES}, {RANGE_TOLERANCE}") if ranged and seconds <= LIMIT else ()
     h = visit.model.grid.h * STEPS[step or "h"]
     reason = computing.why_not(visit, "stability_region")
     region = None if reason else _region(visit)
@@ -183,10 +191,6 @@ def _convergence(visit: Visit, spectra) -> None:
 
 def _influence(visit: Visit) -> None:
     """The token on the image, and its influence at every time."""
-    reason = computing.why_not(visit, "influence")
-    if reason:
-        panels.nothing(f"No map here: {reason}.")
-        return
     reports, layout = computing.reports(visit, "influence"), visit.model.layout
     names = charts.token_names(layout)
     left, right = st.columns([1, 3])
