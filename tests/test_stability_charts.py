@@ -97,10 +97,10 @@ def test_distances_and_bounds_over_time():
     np.testing.assert_allclose(lines["all tokens"].y, report.distance)
     assert np.isnan(lines["CLS"].y[0]) and lines["CLS"].y[2] == 2 and np.isnan(lines["registers"].y[0])
     start = report.distance[0]
-    np.testing.assert_allclose(lines["bound along one path (first order)"].y, [start, 2 * start, 6 * start])
-    np.testing.assert_allclose(lines["bound between the paths"].y, [start, 2.5 * start, 8.75 * start])
-    np.testing.assert_allclose(lines["bound ∫μ(J)dt of the ODE (first order)"].y, [start, 2 * start, 4 * start])
-    assert list(lines["bound proven, ball of both states"].marker.symbol) == ["circle", "circle-open", "circle-open"]
+    np.testing.assert_allclose(lines["≤ along one (1st order)"].y, [start, 2 * start, 6 * start])
+    np.testing.assert_allclose(lines["≤ between them"].y, [start, 2.5 * start, 8.75 * start])
+    np.testing.assert_allclose(lines["≤ ∫μ dt (1st order)"].y, [start, 2 * start, 4 * start])
+    assert list(lines["≤ proven"].marker.symbol) == ["circle", "circle-open", "circle-open"]
 
 
 def test_the_axis_keeps_the_distances_in_sight_and_lets_the_proven_bound_go():
@@ -111,7 +111,7 @@ def test_the_axis_keeps_the_distances_in_sight_and_lets_the_proven_bound_go():
 def test_without_registers_and_proven_bound_nothing_is_drawn_of_them():
     report = perturbation(registers=0, lipschitz=np.zeros(0), proven=np.zeros(0))
     lines = named(charts.separation(report))
-    assert "registers" not in lines and not [name for name in lines if name and name.startswith("bound")]
+    assert "registers" not in lines and not [name for name in lines if name and name.startswith("≤")]
     assert charts.bounds_of(report, None) == {}
     frames = charts.token_separation(report).frames
     assert list(frames[-1].data[1].y) == ["CLS"]

@@ -24,6 +24,7 @@ from .lens_plots import decision_times, intervention_distance, logit_lens
 from .motion_plots import token_collapse, token_motion
 from .norm_plots import token_norms
 from .path_plots import cls_trajectory, cls_trajectory_3d, teacher_student_trajectory
+from .perturbation_plots import perturbation_growth
 from .plane_plots import field_plane, token_trajectories
 from .solver_plots import error_along, euler_error, solver_accuracy, solver_flips
 from .spectrum_plots import jacobian_eigenvalues, norms_over_time, numerical_range
@@ -97,7 +98,7 @@ __all__ = [
     "euler_error", "exponents_by_class", "exponents_confidence", "exponents_histogram", "exponents_right_wrong",
     "field_plane", "influence_on_patches", "intervention_distance", "jacobian_eigenvalues", "jasmin_bounds",
     "lipschitz_over_time", "lipschitz_parts", "logit_lens", "lyapunov_convergence", "lyapunov_spectrum", "match_distance",
-    "norms_over_time", "numerical_range", "pair_distance", "paper", "save", "solver_accuracy", "solver_flips",
-    "teacher_student", "teacher_student_attention", "teacher_student_trajectory", "token_animation", "token_collapse",
-    "token_growth", "token_motion", "token_norms", "token_trajectories", "training_curves",
+    "norms_over_time", "numerical_range", "pair_distance", "paper", "perturbation_growth", "save", "solver_accuracy",
+    "solver_flips", "teacher_student", "teacher_student_attention", "teacher_student_trajectory", "token_animation",
+    "token_collapse", "token_growth", "token_motion", "token_norms", "token_trajectories", "training_curves",
 ]  # fmt: skip

@@ -15,10 +15,10 @@ from . import look, token_maps
 
 NAMED = 4  # exponents with a line of their own in the plot of convergence
 BOUNDS = {  # name -> (legend, colour, dash)
-    "along": ("along one path (first order)", look.OKABE_ITO[4], "dash"),
-    "between": ("between the paths", look.OKABE_ITO[2], "solid"),
-    "logarithmic": ("∫μ(J)dt of the ODE (first order)", look.OKABE_ITO[5], "dot"),
-    "proven": ("proven, ball of both states", look.OKABE_ITO[3], "longdash"),
+    "along": ("along one (1st order)", look.OKABE_ITO[4], "dash"),
+    "between": ("between them", look.OKABE_ITO[2], "solid"),
+    "logarithmic": ("∫μ dt (1st order)", look.OKABE_ITO[5], "dot"),
+    "proven": ("proven", look.OKABE_ITO[3], "longdash"),
 }
 KINDS = {  # field -> (legend, colour, dash)
     "distance": ("all tokens", token_maps.GREY, "solid"), "distance_cls": ("CLS", look.OKABE_ITO[0], "dash"),
@@ -115,7 +115,7 @@ def perturbed_picture(before: np.ndarray, after: np.ndarray, grid: tuple[int, in
         before, after: uint8 (C, H, W).   grid: (rows, columns) of patches; the axes count patches.
     """
     titles = ("image", "perturbed", "difference")
-    figure = make_subplots(1, 3, horizontal_spacing=0.03, subplot_titles=titles)
+    figure = make_subplots(2, 2, horizontal_spacing=0.04, vertical_spacing=0.08, subplot_titles=titles)
     figure.add_trace(token_maps.under(before, grid), row=1, col=1)
     figure.add_trace(token_maps.under(after, grid), row=1, col=2)
     change = after.astype(float).mean(0) - before.astype(float).mean(0)
@@ -123,14 +123,15 @@ def perturbed_picture(before: np.ndarray, after: np.ndarray, grid: tuple[int, in
     figure.add_trace(
         go.Heatmap(
             z=change, x0=(columns / wide - 1) / 2, dx=columns / wide, y0=(rows / high - 1) / 2, dy=rows / high,
-            colorbar={"thickness": 10, "len": 0.6, "title": {"text": "grey levels", "side": "right"}},
+            colorbar={"x": 0.49, "y": 0.23, "len": 0.46, "thickness": 10, "title": {"text": "grey levels", "side": "right"}},
             hovertemplate="%{z:+.0f} grey levels<extra></extra>", **look.signed(change),
         ),
-        row=1, col=3,
+        row=2, col=1,
     )  # fmt: skip
     look.lay_out(figure, "", "")
-    for column in (1, 2, 3):
-        token_maps.map_axes(figure, 1, column, grid)
+    for row, column in ((1, 1), (1, 2), (2, 1)):
+        token_maps.map_axes(figure, row, column, grid)
+    figure.update_xaxes(visible=False, row=2, col=2).update_yaxes(visible=False, row=2, col=2)
     return figure.update_annotations(font_size=12).update_layout(margin={"l": 8, "b": 8})
 
 
@@ -155,17 +156,17 @@ def separation(report: PerturbationReport, stretch: StretchReport | None = None)
     for name, values in bounds_of(report, stretch).items():
         label, colour, dash = BOUNDS[name]
         figure.add_scatter(
-            x=report.time, y=values, name=f"bound {label}", mode="lines+markers",
+            x=report.time, y=values, name=f"≤ {label}", mode="lines+markers",
             line={"color": colour, "dash": dash, "width": 1.8},
             marker={"symbol": ["circle-open" if v else "circle" for v in report.vacuous(values)], "size": 7},
-            hovertemplate=f"bound {label}: %{{y:.4g}} at t = %{{x:.4g}}<extra></extra>",
+            hovertemplate=f"bound, {label}: %{{y:.4g}} at t = %{{x:.4g}}<extra></extra>",
         )  # fmt: skip
     top = ABOVE * float(report.reach.max())
     figure.add_scatter(
         x=report.time, y=np.full(len(report.time), top), showlegend=False, mode="lines", line_width=0, hoverinfo="skip"
     )
     figure.add_scatter(
-        x=report.time, y=report.reach, name="‖x‖ + ‖x'‖: above it a bound is vacuous", mode="lines", fill="tonexty",
+        x=report.time, y=report.reach, name="‖x‖ + ‖x'‖", mode="lines", fill="tonexty",
         fillcolor="rgba(125,125,125,0.15)", line={"color": token_maps.GREY, "width": 1, "dash": "dot"},
         hovertemplate="‖x‖ + ‖x'‖ = %{y:.4g}<extra></extra>",
     )  # fmt: skip

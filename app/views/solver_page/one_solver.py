@@ -17,7 +17,7 @@ from odevit.flow import find_method, methods
 
 from .solver_table import AMONG, adaptive, answers, calls, solves
 
-FLIPS, ACROSS = 24, 8  # thumbnails, and in a row
+FLIPS, WIDE = 24, 120  # thumbnails at most, and pixels of one with its words
 
 _ONE = r"""Class probabilities of this image with the trained solver (pale) and with the chosen one: the same weights, the same
 $x(0)$, other steps."""
@@ -135,9 +135,10 @@ def _flips(visit: Visit, report: AnswersReport) -> None:
     shown = flips[:FLIPS]
     more = f", the first {FLIPS} of them" if len(flips) > FLIPS else ""
     st.markdown(f"**{len(flips)} of {len(report.logits)} images flip with {name}**{more}: trained → {name}")
-    for first in range(0, len(shown), ACROSS):
-        for column, i in zip(st.columns(ACROSS), shown[first : first + ACROSS]):
+    with st.container(horizontal=True):
+        for i in shown:
             before, after = (names[int(z[i].argmax())] for z in (report.trained_logits, report.logits))
-            truth = "" if report.labels[i] < 0 else f" (class {names[report.labels[i]]})"
-            column.image(thumbnail(visit.data.images[indices[i]].numpy()))
-            column.markdown(f"{before} → **{after}**{truth}  \n:small[image {indices[i]}]")
+            truth = "" if report.labels[i] < 0 else f", class {names[report.labels[i]]}"
+            with st.container(width=WIDE):
+                st.image(thumbnail(visit.data.images[indices[i]].numpy()))
+                st.markdown(f"{before} → **{after}**  \n:small[image {indices[i]}{truth}]")

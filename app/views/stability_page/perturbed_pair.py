@@ -4,6 +4,7 @@ from functools import partial
 
 import streamlit as st
 
+from analysis import figures
 from analysis.perturbations import perturbation_growth, step_stretch
 from analysis.reports import PerturbationReport, StretchReport
 from analysis.running.subject import Subject
@@ -30,7 +31,8 @@ bounds it:
 * **proven** $\prod_k (1 + h L_k)$ with $\|J\| \le L_k$ on the ball $\max_i \|x_i\| \le R_k$ that holds both states, from the
   weights alone (page Lipschitz): rigorous for these two paths of Euler steps.
 
-Hollow signs: vacuous, above $\|x\| + \|x'\|$, which no distance exceeds. CLS and registers see no picture at $t = 0$."""
+Hollow signs, in the grey band: vacuous, above $\|x\| + \|x'\|$, which no distance exceeds. CLS and
+registers see no picture at $t = 0$."""
 _TOKENS = r"""$\|x'_i(t) - x_i(t)\|$ of every token $i$: at $t = 0$ the change sits where the picture was changed (and around
 it, with a convolutional stem); attention carries it to the other tokens. One scale for all times."""
 _ANSWER = r"""Class probabilities of the picture (pale) and of the perturbed one. The prediction cannot change while the
@@ -101,7 +103,7 @@ def _separation(visit: Visit, report: PerturbationReport, stretch: StretchReport
     panels.plot(
         visit, charts.separation(report, stretch), reports, name="separation",
         title="Distance of the two paths, and what bounds it", status="measured", note=_separation_note(report, stretch),
-        what=_GROWTH,
+        what=_GROWTH, paper=partial(figures.perturbation_growth, report, stretch),
     )  # fmt: skip
 
 
