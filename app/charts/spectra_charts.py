@@ -54,7 +54,7 @@ def eigenvalue_plane(
     frames = [_moment(k, spectra, found, steps, ranges, rates) for k in range(len(spectra))]
     for trace in frames[-1]:
         figure.add_scatter(**trace, row=1, col=2 if trace["name"] == "t" else 1)
-    look.lay_out(figure, "Re λ (1/t)", "Im λ (1/t)")
+    look.lay_out(figure, "Re λ (1/t)", "Im λ (1/t)", height=look.HEIGHT + 40)
     _axes_of_plane(figure, found, [_first(r.abscissa) for r in rates], ranges, region, h)
     figure.update_xaxes(title_text=look.TIME, row=1, col=2)
     figure.update_yaxes(title_text="rate (1/t)", row=1, col=2)
@@ -125,7 +125,7 @@ def _moment(k: int, spectra, found, steps, ranges, rates) -> list[dict]:
     alpha = _first(rates[k].abscissa)
     reach = 1.2 * float(np.abs(np.concatenate([*found, *(r.outer for r in ranges), [alpha]])).max())
     traces.append({
-        "x": [alpha, alpha], "y": [-reach, reach], "mode": "lines", "name": "largest Re λ = α(J)", "hoverinfo": "name",
+        "x": [alpha, alpha], "y": [-reach, reach], "mode": "lines", "name": "largest Re λ = α(J)", "hoverinfo": "name", "showlegend": False,
         "line": {"color": look.OKABE_ITO[4], "dash": "dashdot", "width": 1.5},
     })  # fmt: skip
     ends = [_first(getattr(r, field)) for r in rates for field in ("norm", "contraction")]
@@ -137,7 +137,7 @@ def _moment(k: int, spectra, found, steps, ranges, rates) -> list[dict]:
 
 def _polygons(report: RangeReport) -> list[dict]:
     inner, outer = (np.append(p, p[0]) for p in (report.points, report.outer))
-    looks = (("numerical range, inside", inner, "solid", "toself"), ("numerical range, outside", outer, "dot", "none"))
+    looks = (("numerical range, inside", inner, "solid", "toself"), ("outside (dotted)", outer, "dot", "none"))
     return [
         {
             "x": p.real, "y": p.imag, "mode": "lines", "name": name, "fill": fill, "fillcolor": "rgba(0, 158, 115, 0.12)",
