@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import matplotlib
 import numpy as np
 import plotly.graph_objects as go
+from plotly.colors import sample_colorscale
 
 from analysis.figures.choices import class_name, token_kinds
 from analysis.reports import TokenPathReport
@@ -167,8 +167,7 @@ def _kinds(paths: TokenPathReport) -> list[str]:
 
 def patch_colours(count: int) -> list[str]:
     """Colours of the patches row by row: the part of cividis that is seen on white and on black."""
-    shades = matplotlib.colormaps["cividis"](np.linspace(0.22, 0.92, max(1, count)))
-    return [matplotlib.colors.to_hex(shade) for shade in shades]
+    return sample_colorscale(look.SEQUENTIAL, np.linspace(0.22, 0.92, max(1, count)).tolist())
 
 
 def _strung(paths: TokenPathReport, line: Line, components: int) -> tuple[np.ndarray, np.ndarray]:
