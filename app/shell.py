@@ -10,7 +10,7 @@ from typing import Any
 import streamlit as st
 from PIL import Image, ImageDraw
 
-from . import panels, sidebar
+from . import panels, sidebar, time_link
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,7 @@ def run(only: str = "") -> None:
     if visit is not None:
         st.session_state["visit"] = visit
         page.run()
+        time_link.follow()
 
 
 def _icon() -> Image.Image:

@@ -11,8 +11,10 @@ from odevit.data import ImageSet
 from odevit.errors import NonFiniteError, UserError
 
 from . import image_sources
+from .link_values import drop_infinite, follow
 from .loading import Entry, folders, models, open_model
-from .state import Visit, time_asked, unknown
+from .state import Visit, unknown
+from .time_link import time_asked
 
 SHOWN = 4  # thumbnails in the strip
 SIDE = 64  # pixels of a thumbnail on the screen
@@ -24,6 +26,7 @@ def choose() -> Visit | None:
     if not found:
         _no_models()
         return None
+    drop_infinite()
     with st.sidebar:
         entry = _model(found)
     try:
@@ -53,9 +56,9 @@ def _no_models() -> None:
 
 def _model(found: tuple[Entry, ...]) -> Entry:
     names = tuple(entry.name for entry in found)
-    _note(unknown("model", names))
     first = next((i for i, entry in enumerate(found) if entry.kind != "broken"), 0)
     labels = {e.name: f"{e.name} (broken)" if e.kind == "broken" else e.name for e in found}
+    _note(follow("model", labels))
     name = st.selectbox("Model", names, first, key="model", bind="query-params", format_func=lambda n: labels.get(n, n))
     return next(entry for entry in found if entry.name == name)
 
@@ -76,7 +79,7 @@ def _data(entry: Entry, model) -> tuple[str, ImageSet] | None:
     """(source, images), None where there are none yet; the main area then says what to do."""
     offered = image_sources.offered(model, entry)
     names = tuple(offered)
-    _note(unknown("data", names))
+    _note(follow("data", offered))
     if st.session_state.get("data") not in (None, *names):  # left over from a model of other images
         del st.session_state["data"]
     origin = st.selectbox("Images", names, key="data", bind="query-params", format_func=lambda name: offered.get(name, name))

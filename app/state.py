@@ -91,19 +91,6 @@ def other(visit: Visit, entry: Entry) -> Visit:
     return replace(visit, entry=entry, model=loaded.model, hash=loaded.hash)
 
 
-def time_asked() -> float | None:
-    """t of the URL, None where it has none that is a number."""
-    asked = st.query_params.get("t", st.session_state.get("kept t"))  # a change of page clears what no widget holds
-    try:
-        value = float(asked)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        return None
-    if not np.isfinite(value):
-        return None
-    st.session_state["kept t"] = asked
-    return value
-
-
 def unknown(name: str, allowed: tuple[str, ...]) -> str:
     """A note where the URL names something that is not there; it is then ignored. Asked before the widget is drawn."""
     asked = st.query_params.get(name)
