@@ -125,7 +125,8 @@ def _moment(k: int, spectra, found, steps, ranges, rates) -> list[dict]:
     alpha = _first(rates[k].abscissa)
     reach = 1.2 * float(np.abs(np.concatenate([*found, *(r.outer for r in ranges), [alpha]])).max())
     traces.append({
-        "x": [alpha, alpha], "y": [-reach, reach], "mode": "lines", "name": "largest Re λ = α(J)", "hoverinfo": "name", "showlegend": False,
+        "x": [alpha, alpha], "y": [-reach, reach], "mode": "lines", "name": "largest Re λ = α(J)",
+        "hoverinfo": "name", "showlegend": False,
         "line": {"color": look.OKABE_ITO[4], "dash": "dashdot", "width": 1.5},
     })  # fmt: skip
     ends = [_first(getattr(r, field)) for r in rates for field in ("norm", "contraction")]
