@@ -16,11 +16,13 @@ from analysis import as_float64
 from odevit import teachers
 from odevit.backbone import Backbone
 from odevit.checkpoint import check_weights, diagnose, load_model, model_hash, read_config, sniff
+from odevit.checkpoint.restoring import parse_config
 from odevit.errors import NonFiniteError, UserError
 
 FOLDERS = "ODEVIT_APP_FOLDERS"  # folders of models, separated as in PATH; checkpoints/ of the working folder unless set
 KEPT_MODELS = 3  # in float32, of all visitors together; as many in float64
 FILES = ("config.json", "model.safetensors")
+MOST = {"steps": 2_000, "tokens": 5_000, "classes": 25_000}  # of a model that is opened here; a config can claim anything
 
 
 @dataclass(frozen=True)
@@ -100,8 +102,9 @@ def _entry(name: str, path: str, stamp: str) -> Entry:
         if sniff(folder / FILES[1]) != "safetensors":
             raise UserError(f"{FILES[1]}: not a safetensors file; nothing else is read here")
         config, kind = _described(folder)
-    except (UserError, NonFiniteError, OSError, ValueError) as error:
-        reason = " ".join(str(error).split()).replace(f"{folder}/", "").replace(str(folder), name)
+    except Exception as error:  # whatever the bytes lead to: one model must not hide the others
+        said = str(error) if isinstance(error, (UserError, NonFiniteError, OSError, ValueError)) else type(error).__name__
+        reason = " ".join(said.split()).replace(f"{folder}/", "").replace(str(folder), name)
         return Entry(name, folder, "broken", stamp, reason)
     return Entry(name, folder, kind, stamp, config=config)
 
@@ -117,7 +120,21 @@ def _described(folder: Path) -> tuple[dict[str, Any], str]:
     if "format" not in raw and ("model_type" in raw or "architecture" in raw):
         return {}, "foreign"
     config = read_config(folder)
+    _check_size(config, folder)
+    training = config.get("training") or {}
+    if not isinstance(training, dict) or not isinstance(training.get("run") or {}, dict):
+        raise UserError("config.json: training, and run in it, must be JSON objects")
     return config, "vit" if config.get("kind") == "vit" else "odevit"
+
+
+def _check_size(config: dict[str, Any], folder: Path) -> None:
+    """Raise UserError for a config that is none, or claims more than this server will work for."""
+    model, solver, _ = parse_config(config, folder)
+    rows, columns = model.grid
+    claimed = {"steps": getattr(model, "depth", solver.steps), "tokens": 1 + model.registers + rows * columns}
+    for name, count in (claimed | {"classes": model.num_classes}).items():
+        if count > MOST[name]:
+            raise UserError(f"config.json: {count:,} {name}; at most {MOST[name]:,} are opened here")
 
 
 @dataclass(frozen=True)
@@ -136,7 +153,12 @@ def open_model(entry: Entry) -> Loaded:
     """
     if entry.kind == "broken":
         raise UserError(f"{entry.name}: {entry.reason}")
-    return _open(str(entry.path), entry.stamp, entry.kind)
+    try:
+        return _open(str(entry.path), entry.stamp, entry.kind)
+    except (UserError, NonFiniteError):
+        raise
+    except Exception as error:  # files of other tools raise whatever their sizes and names lead to
+        raise UserError(f"{entry.name}: it cannot be read ({type(error).__name__})") from error
 
 
 @st.cache_resource(max_entries=KEPT_MODELS, show_spinner=False)

@@ -11,8 +11,10 @@ import streamlit as st
 
 from odevit.errors import UserError
 
-NAMES = ("config.json", "model.safetensors", "README.md", "log.csv", "certificate.npz", "certificate.json")
-MAX_BYTES = 64_000_000  # unpacked
+NAMES = ("config.json", "model.safetensors", "README.md", "log.csv")  # no certificate: an archive in itself, made by others
+MAX_BYTES = 64_000_000  # unpacked, of all together
+MAX_TEXT = 1_000_000  # of each but the weights; read as text it takes many times as much
+KEPT = 3  # models of one visitor
 MAX_RATIO = 100  # unpacked over packed, of one file; weights hardly shrink
 
 
@@ -20,17 +22,21 @@ def offer() -> None:
     """The place where a model can be handed over; it is then in the list, for this visitor only."""
     with st.expander("Bring a model"):
         st.caption("A zip of a model folder: config.json and model.safetensors; at most 64 MB. Nothing else in it is read.")
-        file = st.file_uploader("A zip", key="zip", label_visibility="collapsed")
-        if file is None or st.session_state.get("unpacked") == file.file_id:
-            return
-        try:
-            path = unpack(file.getvalue(), file.name, _place())
-        except UserError as error:
-            st.error(str(error), icon=":material/error:")
-            return
-        st.session_state["unpacked"] = file.file_id
-        st.session_state["model"] = path.name
-        st.rerun()
+        st.file_uploader("A zip", key="zip", label_visibility="collapsed", on_change=_take)
+        if said := st.session_state.get("zip refused"):
+            st.error(said, icon=":material/error:")
+
+
+def _take() -> None:
+    """Unpack what was handed over and choose it; called before the page is drawn, which shows it or says what is wrong."""
+    file = st.session_state.get("zip")
+    st.session_state["zip refused"] = ""
+    if file is None:
+        return
+    try:
+        st.session_state["model"] = unpack(file.getvalue(), file.name, _place()).name
+    except UserError as error:
+        st.session_state["zip refused"] = str(error)
 
 
 def _place() -> Path:
@@ -60,18 +66,29 @@ def unpack(content: bytes, name: str, place: Path) -> Path:
         members = _members(archive, name)
         stem = "".join(c if c.isalnum() or c in "-_" else "-" for c in Path(name).stem)[:40] or "model"
         target = place / f"upload-{stem}"
+        _make_room(place)
         target.mkdir(parents=True, exist_ok=True)
         for base, member in members.items():
             with archive.open(member) as source:
-                data = source.read(MAX_BYTES + 1)  # the sizes that a zip tells can be lies
-            if len(data) > MAX_BYTES:
-                raise UserError(f"{name}: {base} unpacks to more than {MAX_BYTES // 1_000_000} MB")
+                most = MAX_BYTES if base == NAMES[1] else MAX_TEXT
+                data = source.read(most + 1)  # the sizes that a zip tells can be lies
+            if len(data) > most:
+                raise UserError(f"{name}: {base} unpacks to more than {most // 1_000_000} MB")
             (target / base).write_bytes(data)
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError, EOFError) as error:
+    except UserError:
+        raise
+    except Exception as error:  # broken streams raise what their compression raises: zlib.error, LZMAError, RuntimeError
         raise UserError(
             f"{name}: not a zip that can be read ({' '.join(str(error).split()) or type(error).__name__})"
         ) from None
     return target
+
+
+def _make_room(place: Path) -> None:
+    """Remove the oldest models of this visitor, so that with the next one there are KEPT."""
+    held = sorted(place.glob("upload-*"), key=lambda path: path.stat().st_mtime)
+    for path in held[: max(0, len(held) - KEPT + 1)]:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _members(archive: zipfile.ZipFile, name: str) -> dict[str, zipfile.ZipInfo]:
