@@ -24,11 +24,12 @@ from .lens_plots import decision_times, intervention_distance, logit_lens
 from .motion_plots import token_collapse, token_motion
 from .norm_plots import token_norms
 from .path_plots import cls_trajectory, cls_trajectory_3d, teacher_student_trajectory
-from .perturbation_plots import perturbation_growth
+from .perturbation_plots import perturbation_growth, token_separation
 from .plane_plots import field_plane, token_trajectories
 from .solver_plots import error_along, euler_error, solver_accuracy, solver_flips
 from .spectrum_plots import jacobian_eigenvalues, norms_over_time, numerical_range
 from .style import paper, save
+from .swap_plots import no_flip_margins, solver_paths, step_limits, two_answers
 from .teacher_plots import control_points, match_distance, pair_distance
 from .verdict_plots import certificate_table, jasmin_bounds, token_growth
 
@@ -95,10 +96,11 @@ __all__ = [
     "ANIMATIONS", "Entry", "FIGURES", "PAIR_FIGURES", "architecture", "attention_animation", "attention_heads",
     "attention_mass", "attention_over_time", "block_influence", "certificate_table", "cls_attention", "cls_trajectory",
     "cls_trajectory_3d", "control_points", "decision_times", "draw", "effect_map", "effect_on_patches", "error_along",
-    "euler_error", "exponents_by_class", "exponents_confidence", "exponents_histogram", "exponents_right_wrong",
-    "field_plane", "influence_on_patches", "intervention_distance", "jacobian_eigenvalues", "jasmin_bounds",
-    "lipschitz_over_time", "lipschitz_parts", "logit_lens", "lyapunov_convergence", "lyapunov_spectrum", "match_distance",
+    "euler_error", "exponents_by_class", "exponents_confidence", "exponents_histogram", "exponents_right_wrong", "field_plane",
+    "influence_on_patches", "intervention_distance", "jacobian_eigenvalues", "jasmin_bounds", "lipschitz_over_time",
+    "lipschitz_parts", "logit_lens", "lyapunov_convergence", "lyapunov_spectrum", "match_distance", "no_flip_margins",
     "norms_over_time", "numerical_range", "pair_distance", "paper", "perturbation_growth", "save", "solver_accuracy",
-    "solver_flips", "teacher_student", "teacher_student_attention", "teacher_student_trajectory", "token_animation",
-    "token_collapse", "token_growth", "token_motion", "token_norms", "token_trajectories", "training_curves",
+    "solver_flips", "solver_paths", "step_limits", "teacher_student", "teacher_student_attention",
+    "teacher_student_trajectory", "token_animation", "token_collapse", "token_growth", "token_motion", "token_norms",
+    "token_separation", "token_trajectories", "training_curves", "two_answers",
 ]  # fmt: skip

@@ -46,3 +46,29 @@ def perturbation_growth(report: PerturbationReport, stretch: StretchReport | Non
     ax.set_ylabel(r"$\|x'(t) - x(t)\|$ (state)")
     style.outside_legend(ax, columns=3)
     return made
+
+
+@style.figure
+def token_separation(report: PerturbationReport) -> Figure:
+    """Where the change of a perturbed picture is.
+
+    Distance of every patch between the two paths at the first, middle and last time, on the image grid and one scale; CLS and
+    registers are told in the titles.
+
+    Args:
+        report: PerturbationReport.
+    """
+    style.check_report(report, PerturbationReport, "time", "token_distance")
+    rows, columns = report.patch_grid
+    made, axes = style.panels(1, 3, height=0.42)
+    picked = (0, len(report.time) // 2, len(report.time) - 1)
+    top = float(report.token_distance[list(picked)].max()) or 1.0
+    for ax, k in zip(axes[0], picked):
+        tokens = report.token_distance[k]
+        image = ax.imshow(tokens[1 : 1 + rows * columns].reshape(rows, columns), cmap=style.sequential, vmin=0, vmax=top)
+        others = f"CLS {tokens[0]:.2g}" + (f", registers {tokens[1 + rows * columns :].max():.2g}" if report.registers else "")
+        ax.set_title(f"$t = {report.time[k]:.3g}$\n{others}")
+        ax.set_xticks([])
+        ax.set_yticks([])
+    made.colorbar(image, ax=list(axes[0]), label=r"$\|x'_i - x_i\|$ (state)", shrink=0.7)
+    return made

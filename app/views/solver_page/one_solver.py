@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import streamlit as st
 
+from analysis import figures
 from analysis.reports import AnswersReport, SolverPathsReport
 from analysis.running.subject import Subject
 from analysis.token_paths import solver_in_words, solver_paths
@@ -85,6 +86,7 @@ def _probabilities(visit: Visit, report: AnswersReport) -> None:
     panels.plot(
         visit, charts.two_answers(report.trained_logits[0], report.logits[0], visit.classes, words, visit.label), [report],
         name="solver_answer", title=f"This image with {name}", status="proven" if safe else "measured", what=_ONE,
+        paper=partial(figures.two_answers, report.trained_logits[0], report.logits[0], visit.classes, words),
         note=f"prediction: {said}; logits move by up to {np.abs(report.logits[0] - report.trained_logits[0]).max():.2g}",
     )  # fmt: skip
 
@@ -94,6 +96,7 @@ def _margins(visit: Visit, report: AnswersReport) -> None:
     panels.plot(
         visit, charts.solver_margins(report), [report], name="solver_margins", title="Which images could flip", status="proven",
         note=f"{certain} of {len(report.shift)} predictions are proven to stay; {len(report.flips)} flip", what=_MARGINS,
+        paper=partial(figures.no_flip_margins, report),
     )  # fmt: skip
 
 
@@ -112,12 +115,12 @@ def _paths(visit: Visit, method: str, steps: int) -> None:
     with left:
         panels.plot(
             visit, charts.solver_plane(report), [report], name="solver_plane", title="The path of CLS", status="measured",
-            note=panels.plain(note), what=_PATHS,
+            note=panels.plain(note), what=_PATHS, paper=partial(figures.solver_paths, report),
         )  # fmt: skip
     with right:
         panels.plot(
             visit, charts.solver_distance(report), [report], name="solver_distance", title="Distance to the ODE's solution",
-            status="measured", note=panels.plain(note), what=_PATHS,
+            status="measured", note=panels.plain(note), what=_PATHS, paper=partial(figures.solver_paths, report),
         )  # fmt: skip
 
 

@@ -91,8 +91,10 @@ def limits(visit: Visit) -> list[tuple[str, str, str]]:
     reports = {m: [step_stability(charts.values_of(s), m, h) for s in spectra] for m in names}
     flat = [r for rows in reports.values() for r in rows]
     smallest = min(r.h_max_all for r in reports[visit.model.solver.method])
+    times = [s.t for s in spectra]
     panels.plot(
-        visit, charts.step_limits(flat, [s.t for s in spectra]), flat, name="step_limits", title="Largest stable step over t",
+        visit, charts.step_limits(flat, times), flat, name="step_limits", title="Largest stable step over t",
+        paper=partial(figures.step_limits, flat, times),
         status="measured", what=_LIMITS, note=_limits_note(reports[visit.model.solver.method], spectra),
     )  # fmt: skip
     text = "no limit" if np.isinf(smallest) else f"{smallest:.3g}, h = {h:.3g}"

@@ -95,6 +95,7 @@ def _answers(visit: Visit, report: PerturbationReport) -> None:
         visit, charts.two_answers(report.logits_before, report.logits_after, names, words, visit.label), [report],
         name="perturbed_answer", title=f"Predicted: {names[before]} → {names[after]}", status="proven" if safe else "measured",
         note=f"readout's input moves by {report.shift:.3g}, no-flip radius {report.radius:.3g}: {said}", what=_ANSWER,
+        paper=partial(figures.two_answers, report.logits_before, report.logits_after, names, words),
     )  # fmt: skip
 
 
@@ -124,4 +125,5 @@ def _tokens(visit: Visit, report: PerturbationReport) -> None:
     panels.plot(
         visit, charts.token_separation(report, visit.t), [report], name="token_separation", title="Where the change is",
         status="measured", note=charts.frames_note(len(report.time)), what=_TOKENS,
+        paper=partial(figures.token_separation, report),
     )  # fmt: skip
