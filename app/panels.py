@@ -90,7 +90,7 @@ def plot(
         with st.expander("What is this?"):
             st.markdown(what)
             st.code(made.command, language="bash", wrap_lines=True)
-        downloads(made, name, html=lambda: figure.to_html(include_plotlyjs=True))
+        downloads(made, name, html=lambda: figure.to_html(include_plotlyjs=True, auto_play=False))
 
 
 def plain(text: str) -> str:

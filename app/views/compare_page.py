@@ -12,14 +12,12 @@ from analysis.figures.drawing import side_by_side
 from analysis.figures.pair_plots import paired_paths as paired_figure
 from analysis.figures.pair_plots import paired_speeds
 from analysis.reports import LensReport, Report, TokenPathReport
-from analysis.running.jobs import TOLERANCE
 from analysis.running.subject import Subject, subject
-from analysis.spectra import growth_rates
 from analysis.token_paths.pairing import mismatch, paired_paths
 from app import charts, computing, panels
 from app.loading import Entry, double, models
 from app.state import Visit, other
-from app.views import verdict_pairs
+from app.views import shared_reports, verdict_pairs
 from odevit.errors import UserError
 from odevit.flow import find_method
 
@@ -250,7 +248,8 @@ def _no_region(visit: Visit) -> str:
 
 def _rates(pair: Pair) -> None:
     """||J|| and mu(J) of both over the way."""
-    rates = (_rates_of(pair.visits[0]), _rates_of(pair.visits[1]))
+    one, two = ([r.t for r in computing.reports(visit, "eigenvalues")] for visit in pair.visits)
+    rates = (shared_reports.rates(pair.visits[0], one), shared_reports.rates(pair.visits[1], two))
     residual = max(float(np.nan_to_num(r.residuals[..., :2]).max()) for group in rates for r in group)
     exact = all(r.dense for group in rates for r in group)
     side = "exact, by LAPACK" if exact else f"Ritz values, found from below, residual up to {residual:.0e} 1/t"
@@ -259,16 +258,3 @@ def _rates(pair: Pair) -> None:
         title="Norm and logarithmic norm of J", status="measured", what=_RATES, note=f"The chosen image; {side}.",
         command=pair.command, paper=_beside("norms_over_time", [[list(group)] for group in rates], pair),
     )  # fmt: skip
-
-
-def _rates_of(visit: Visit) -> tuple:
-    """The rates at the times of the eigenvalues: those of the page Spectra, under the same name and settings."""
-    times = [r.t for r in computing.reports(visit, "eigenvalues")]
-    grid = np.asarray(visit.model.grid.times)
-    parts = [(f"rates at t = {t:g}", partial(_rates_at, t=t, k=int(np.abs(grid - t).argmin()))) for t in times]
-    return computing.custom(visit, "rates", f"1: {TOLERANCE}", parts)
-
-
-def _rates_at(who: Subject, *, t: float, k: int) -> Report:
-    x = who.trajectory(who.images).x[k]
-    return growth_rates(who.model.field, x, t, batch_dims=1, tolerance=TOLERANCE, seed=who.seed)

@@ -3,14 +3,13 @@
 import streamlit as st
 
 from analysis import figures
-from analysis.reports import CertificateReport, HistoryReport, Report, Verdict, model_folders
-from app import charts, computing, panels, shell, uploads
+from analysis.reports import HistoryReport, Verdict, model_folders
+from app import charts, panels, shell, uploads
 from app.loading import Entry, models
 from app.state import Visit
-from odevit.errors import UserError
+from app.views.shared_reports import ask_certificates, certificate, stored_certificate
 from odevit.evaluate import macs, parameters, trained_nfe
 
-IMAGES = 4  # of a certificate that is computed here
 WHY = {  # verdict -> page that shows its grounds
     "existence": "lipschitz", "growth": "lipschitz", "Lipschitz": "lipschitz", "step": "spectra", "stability": "spectra",
     "rates": "spectra", "sensitivity": "stability", "error": "solver", "ODE": "solver", "structure": "spectra",
@@ -58,16 +57,12 @@ def _solver(visit: Visit) -> str:
 
 def _verdicts(visit: Visit) -> None:
     """The certificate: the one in the model's folder where it belongs to these weights, else computed when asked."""
-    report = _stored(visit)
-    where = "stored in the model's folder"
+    report = certificate(visit)
     if report is None:
-        where = f"computed here on {IMAGES} images"
-        if not st.session_state.get(f"certify {visit.hash}"):
-            panels.nothing("No certificate of these weights is stored in the model's folder.")
-            st.button("Compute it (about a minute for a small model)", on_click=_certify, args=(visit.hash,), key="certify")
-            return
-        report = computing.reports(visit, "certificate", IMAGES)[0]
-    assert isinstance(report, CertificateReport)
+        panels.nothing("No certificate of these weights is stored in the model's folder.")
+        ask_certificates([visit], "certify")
+        return
+    where = "stored in the model's folder" if stored_certificate(visit) else f"computed here on {report.images} images"
     with st.container(border=True):
         st.markdown("**Certificate**")
         for verdict in report.verdicts:
@@ -81,19 +76,6 @@ def _verdicts(visit: Visit) -> None:
             command=f"odevit analyze {visit.entry.path} --reports certificate --images {report.images} --out runs/certificate",
         )  # fmt: skip
         panels.downloads(made, "certificate", markdown=report.to_markdown)
-
-
-def _certify(key: str) -> None:
-    st.session_state[f"certify {key}"] = True
-
-
-def _stored(visit: Visit) -> CertificateReport | None:
-    """The certificate in the model's folder, None where there is none that can be read or it is of other weights."""
-    try:
-        report = Report.load(visit.entry.path / "certificate.npz")
-    except UserError:
-        return None
-    return report if isinstance(report, CertificateReport) and report.provenance.model == visit.hash else None
 
 
 def _verdict(verdict: Verdict) -> None:

@@ -1,5 +1,6 @@
 """Spectra: eigenvalues of the Jacobian against the solver's stability region, rates over t, which patch moves which."""
 
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -7,12 +8,13 @@ import streamlit as st
 
 from analysis import figures
 from analysis.discretization import step_stability
-from analysis.reports import RangeReport, RatesReport, RegionReport, StabilityReport
-from analysis.running.jobs import ANGLES, MODES, RANGE_TOLERANCE, TOLERANCE
+from analysis.reports import RangeReport, RegionReport, StabilityReport
+from analysis.running.jobs import ANGLES, MODES, RANGE_TOLERANCE
 from analysis.running.subject import Subject
-from analysis.spectra import growth_rates, numerical_range
+from analysis.spectra import numerical_range
 from app import charts, computing, panels
 from app.state import Visit
+from app.views import shared_reports
 from app.views.patience import LIMIT, duration, seconds_of, wanted
 from odevit.flow import find_method
 
@@ -47,7 +49,7 @@ def show(visit: Visit) -> None:
     with panels.section():
         if wanted(visit, SPECTRA_SOLVES, "the eigenvalues and rates", "ask_spectra", "eigenvalues,singular_values"):
             spectra = computing.reports(visit, "eigenvalues")
-            rates = _along(visit, spectra, "rates", TOLERANCE)
+            rates = shared_reports.rates(visit, [r.t for r in spectra])
             with numbers:
                 _numbers(spectra, rates)
             _plane(visit, spectra, rates)
@@ -64,27 +66,16 @@ def show(visit: Visit) -> None:
             _influence(visit)
 
 
-def _along(visit: Visit, spectra, name: str, settings) -> tuple:
-    """The rates or numerical ranges at the times of the spectra, one part for each."""
+def _ranges(visit: Visit, times: Sequence[float]) -> tuple[RangeReport, ...]:
+    """The numerical ranges at these times, one part for each."""
     grid = np.asarray(visit.model.grid.times)
-
-    def part(t: float) -> computing.Part:
-        return f"{name} at t = {t:g}", partial(_WORK[name], t=t, k=int(np.abs(grid - t).argmin()))
-
-    return computing.custom(visit, name, f"1: {settings}", [part(r.t) for r in spectra])
-
-
-def _rates_at(who: Subject, *, t: float, k: int) -> RatesReport:
-    x = who.trajectory(who.images).x[k]
-    return growth_rates(who.model.field, x, t, batch_dims=1, tolerance=TOLERANCE, seed=who.seed)
+    parts = [(f"range at t = {t:g}", partial(_range_at, t=t, k=int(np.abs(grid - t).argmin()))) for t in times]
+    return computing.custom(visit, "ranges", f"1: {ANGLES}, {RANGE_TOLERANCE}", parts)
 
 
 def _range_at(who: Subject, *, t: float, k: int) -> RangeReport:
     x = who.trajectory(who.images).x[k, 0]
     return numerical_range(who.model.field, x, t, ANGLES, tolerance=RANGE_TOLERANCE, seed=who.seed)
-
-
-_WORK = {"rates": _rates_at, "ranges": _range_at}
 
 
 def _numbers(spectra, rates) -> None:
@@ -131,7 +122,7 @@ def _plane(visit: Visit, spectra, rates) -> None:
         f"Numerical range (about {duration(seconds)})", key="range", bind="query-params", disabled=seconds > LIMIT,
         help="All values v* J v of unit vectors: how far growth at a moment goes beyond the eigenvalues.",
     )  # fmt: skip
-    ranges = _along(visit, spectra, "ranges", f"{ANGLES}, {RANGE_TOLERANCE}") if ranged and seconds <= LIMIT else ()
+    ranges = _ranges(visit, [r.t for r in spectra]) if ranged and seconds <= LIMIT else ()
     h = visit.model.grid.h * STEPS[step or "h"]
     reason = computing.why_not(visit, "stability_region")
     region = None if reason else _region(visit)

@@ -2,12 +2,10 @@
 
 import streamlit as st
 
-from analysis.reports import CertificateReport, Report, Verdict
-from app import computing, panels
+from analysis.reports import CertificateReport, Verdict
+from app import panels
 from app.state import Visit
-from odevit.errors import UserError
-
-CERTIFIED = 4  # images of a certificate that is computed here, as on the page Overview
+from app.views.shared_reports import ask_certificates, certificate
 
 
 def show(visits: tuple[Visit, Visit], names: tuple[str, str], plot: str, command: str) -> None:
@@ -16,12 +14,11 @@ def show(visits: tuple[Visit, Visit], names: tuple[str, str], plot: str, command
     Args:
         visits, names: the models.   plot: name of the table among the plots of the app.   command: for the terminal.
     """
-    found = [_certificate(visit) for visit in visits]
+    found = [certificate(visit) for visit in visits]
     missing = [visit for visit, report in zip(visits, found) if report is None]
     if missing:
         panels.nothing(f"No certificate of {' and '.join(v.entry.name for v in missing)} is stored in the model's folder.")
-        hashes = tuple(visit.hash for visit in missing)
-        st.button("Compute it (about a minute for a small model)", on_click=_certify, args=(hashes,), key="certify pair")
+        ask_certificates(missing, "certify pair")
         return
     first, second = (report for report in found if report is not None)
     rows = verdict_rows(first, second, names)
@@ -33,24 +30,6 @@ def show(visits: tuple[Visit, Visit], names: tuple[str, str], plot: str, command
         st.caption(f"Marked: another status, another yes or no, or a verdict that only one has. {grounds}.")
         made = panels.remember(visits[0], (first, second), name=plot, title="Verdicts of both", command=command, paper=None)
         panels.downloads(made, plot)
-
-
-def _certify(hashes: tuple[str, ...]) -> None:
-    for key in hashes:
-        st.session_state[f"certify {key}"] = True
-
-
-def _certificate(visit: Visit) -> CertificateReport | None:
-    """The one in the model's folder where it is of these weights, else the one computed on request, else None."""
-    try:
-        report = Report.load(visit.entry.path / "certificate.npz")
-    except UserError:
-        report = None
-    if isinstance(report, CertificateReport) and report.provenance.model == visit.hash:
-        return report
-    if st.session_state.get(f"certify {visit.hash}"):
-        return computing.reports(visit, "certificate", CERTIFIED)[0]
-    return None
 
 
 def verdict_rows(first: CertificateReport, second: CertificateReport, names: tuple[str, str]) -> list[dict[str, str]]:
