@@ -23,7 +23,8 @@ TIME = "t (layers)"
 HEIGHT = 380  # pixels of a plot; two in a row are of one height
 SEQUENTIAL, DIVERGING = "Cividis", "RdBu_r"
 SYMBOLS = (
-    "circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "triangle-left", "star", "hexagon", "pentagon", "bowtie",
+    "circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "triangle-left", "star", "hexagon", "pentagon",
+    "bowtie",
 )  # fmt: skip
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 MAX_BYTES = 5_000_000  # of one figure on its way to the browser
