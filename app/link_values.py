@@ -14,7 +14,7 @@ def follow(name: str, labels: Mapping[str, str]) -> str:
     Returns: a note where the link names neither; it is then ignored.
     """
     asked = st.query_params.get(name)
-    if asked in labels and labels[asked] != asked:
+    if asked is not None and labels.get(asked, asked) != asked:
         del st.query_params[name]
         st.session_state[name] = asked
         return ""
