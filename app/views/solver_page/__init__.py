@@ -11,21 +11,21 @@ from .one_solver import other
 from .solver_table import table
 from .step_errors import errors, limits
 
+SECTIONS = {"One other solver": other, "Error of Euler's method": errors, "Largest stable steps": limits}
+
 
 def show(visit: Visit) -> None:
     """The numbers; all solvers on some images; one solver on this image and on those that flip; errors and largest steps."""
     panels.head("Solver", "Can it take half the steps? What changes under other solvers, and the bounds that say why.")
-    numbers = st.container()
-    said = [_trained(visit)]
+    numbers, said = st.empty(), [_trained(visit)]
     with panels.section():
         table(visit)
-    with panels.section("One other solver"):
-        said += other(visit)
-    with panels.section("Error of Euler's method"):
-        said += errors(visit)
-    with panels.section("Largest stable steps"):
-        said += limits(visit)
-    with numbers:
+    for title, part in SECTIONS.items():
+        with numbers.container():
+            panels.numbers(said)
+        with panels.section(title):
+            said += part(visit)
+    with numbers.container():
         panels.numbers(said)
 
 

@@ -12,14 +12,13 @@ from .perturbed_pair import perturbed
 def show(visit: Visit) -> None:
     """The numbers; exponents of this image; a perturbed picture; exponents over images when asked for."""
     panels.head("Stability", "How fast do neighbouring paths separate, and what does a changed picture do to path and class?")
-    numbers = st.container()
+    numbers = st.empty()
     said: list[tuple[str, str, str]] = []
-    with panels.section():
-        said += of_image(visit)
-    with panels.section("A perturbed picture"):
-        said += perturbed(visit)
-    if said:
-        with numbers:
-            panels.numbers(said)
+    for title, part in (("", of_image), ("A perturbed picture", perturbed)):
+        with panels.section(title):
+            said += part(visit)
+        if said:
+            with numbers.container():
+                panels.numbers(said)
     with panels.section("Over images"):
         over_images(visit)
