@@ -79,6 +79,7 @@ def plot(
     """
     with st.container(border=True):
         st.markdown(f"**{title}**")
+        look.inked(figure, st.context.theme.type == "dark")
         bytes_sent = look.size(figure)
         if bytes_sent > look.MAX_BYTES:
             nothing(f"This plot would send {bytes_sent / 1e6:.1f} MB to the browser (limit {look.MAX_BYTES / 1e6:.0f} MB).")

@@ -16,7 +16,7 @@ from analysis.figures.style import OKABE_ITO, class_colour
 
 __all__ = [
     "DASHES", "DIVERGING", "HEIGHT", "MAX_BYTES", "OKABE_ITO", "SEQUENTIAL", "SYMBOLS", "TIME", "class_colour", "class_symbol",
-    "framed", "grid_of", "lay_out", "picture", "signed", "size", "thin",
+    "framed", "grid_of", "inked", "lay_out", "picture", "signed", "size", "thin",
 ]  # fmt: skip
 
 TIME = "t (layers)"
@@ -27,6 +27,7 @@ SYMBOLS = (
     "bowtie",
 )  # fmt: skip
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+INK = ("#31333F", "#E6E8EB")  # of text on the light and the dark page
 MAX_BYTES = 5_000_000  # of one figure on its way to the browser
 
 
@@ -124,6 +125,22 @@ def signed(values: np.ndarray) -> dict:
 def thin(count: int, budget: int) -> np.ndarray:
     """Indices of at most `budget` of `count` things, evenly spaced, with first and last; say so where it leaves any out."""
     return np.arange(count) if count <= budget else np.unique(np.linspace(0, count - 1, budget).round().astype(int))
+
+
+def inked(figure: go.Figure, dark: bool) -> go.Figure:
+    """The figure with its words in the colour of the page's text; Streamlit's own grey has a contrast below 4.5."""
+    ink = INK[dark]
+    figure.update_layout(font_color=ink, legend_font_color=ink)
+    for axes in (figure.update_xaxes, figure.update_yaxes):
+        axes(tickfont_color=ink, title_font_color=ink)
+    figure.update_scenes({f"{axis}axis": {"tickfont": {"color": ink}, "title": {"font": {"color": ink}}} for axis in "xyz"})
+    figure.for_each_annotation(lambda note: note.update(font_color=ink) if note.font.color is None else None)
+    for trace in figure.data:
+        holders = [trace, *([trace.marker] if "marker" in trace else [])]
+        for holder in holders:
+            if "colorbar" in holder:
+                holder.colorbar.update(tickfont_color=ink, title_font_color=ink)
+    return figure
 
 
 def size(figure: go.Figure) -> int:
