@@ -133,7 +133,7 @@ def _check(teacher: Any, student: Any, training: dict[str, Any]) -> None:
         raise UserError(f"student: {here[0]} x {here[1]} patches, the teacher has {there[0]} x {there[1]}")
     taught_by = training.get("teacher_hash")
     if taught_by and taught_by != model_hash(teacher):
-        raise UserError(f"teacher: its hash is {model_hash(teacher)}, but the student learned from {taught_by}")
+        raise UserError(f"teacher: its hash is {model_hash(teacher)}, but the student learned from {taught_by}; give that one")
 
 
 def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:

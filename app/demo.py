@@ -18,7 +18,7 @@ from odevit.config import DataConfig
 from odevit.data import describe, load
 from odevit.differences import over_images
 from odevit.evaluate import macs, parameters
-from odevit.study import FEW, digits_run, lesson, right, test_images
+from odevit.study import FEW, STUDENTS, digits_run, lesson, right, test_images
 from odevit.trainer import Trainer
 
 from .figures_command import figures
@@ -73,17 +73,17 @@ def with_teacher(out: Path, seed: int = 0, epochs: int = 30) -> dict:
     few, test = whole.few(), test_images(whole.teacher)
     answers = {"teacher": right(whole.teacher, test)}
     _say("teacher", whole.teacher, answers["teacher"], started)
-    for name, taught in (("student alone", False), ("student with teacher", True)):
-        started = time.perf_counter()
-        student = few.student(taught)
+    for how in ("alone", "taught"):
+        started, name = time.perf_counter(), STUDENTS[how]
+        student = few.student(how)
         answers[name] = right(student, test)
         _say(name, student, answers[name], started)
-    gain = over_images(answers["student alone"], answers["student with teacher"])
+    gain = over_images(*(answers[STUDENTS[how]] for how in ("alone", "taught")))
     print(
         f"The teacher changes the student's accuracy by {gain.points()} points: 95 % interval over the same {gain.n} test "
         f"images (paired, Agresti and Min), p = {gain.p:.2g} (McNemar, exact); one seed, 5 in `odevit bench distillation`"
     )
-    pair = [str(few.folder(True)), "--teacher", str(whole.teacher_folder), "--out", str(out / "figures" / "with_teacher")]
+    pair = [str(few.folder("taught")), "--teacher", str(whole.teacher_folder), "--out", str(out / "figures" / "with_teacher")]
     figures([*pair, "--images", str(DRAWN_IMAGES), "--only", *PAIR_FIGURES, "--force"])
     return {name: float(good.double().mean()) for name, good in answers.items()} | {"gain": gain._asdict()}
 

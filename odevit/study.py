@@ -30,7 +30,13 @@ from .vit import ViT
 SHIFTED = DataConfig("digits", crop=1)  # every image in one of nine places: what a teacher says is new in each
 FEW = 100  # images with labels, ten a class
 STUDENT_STEPS = 4  # one a layer of the teacher, so that both have the same NFE
-MATCH = MatchConfig(trajectory=1.0, tokens="all", logits=1.0)
+STUDENTS = {  # kind of student -> what it is called
+    "alone": "student alone", "copied": "student, taken over only", "taught": "student with teacher",
+}  # fmt: skip
+TAUGHT_BY = {
+    "copied": MatchConfig(trajectory=0.0, logits=1e-12),  # a weight that draws nothing: labels alone teach
+    "taught": MatchConfig(trajectory=1.0, tokens="all", logits=1.0),
+}  # fmt: skip
 SOLVERS = ("euler", "midpoint", "rk4", "dopri5")
 STEPS = (2, 3, 4, 8, 16)
 
@@ -108,21 +114,21 @@ class Lesson:
         """Where the teacher is kept."""
         return self.out / "teacher"
 
-    def folder(self, taught: bool) -> Path:
-        """Where the run of the student is kept."""
-        return self.out / f"{'taught' if taught else 'alone'}-{self.labels}-labels"
+    def folder(self, how: str) -> Path:
+        """Where the run of a student of this kind is kept."""
+        return self.out / f"{how}-{self.labels}-labels"
 
-    def student(self, taught: bool) -> Backbone:
-        """The student after its last epoch, alone or taught; trained unless its run is there already."""
+    def student(self, how: str) -> Backbone:
+        """The student after its last epoch, one of STUDENTS; trained unless its run is there already."""
         model, solver = default_student(self.teacher)
-        known: dict[str, Any] = _usual(self.folder(taught), self.seed, self.epochs)
+        known: dict[str, Any] = _usual(self.folder(how), self.seed, self.epochs)
         known |= {"model": model, "solver": replace(solver, steps=STUDENT_STEPS)}
         with _quietly():
-            if not taught:
+            if how == "alone":
                 trainer = Trainer(TrainConfig(**known), self.data)
                 trainer.fit()
                 return trainer.averaged.eval()
-            config = DistillConfig(**known, teacher=str(self.teacher_folder), match=MATCH, cache=None)
+            config = DistillConfig(**known, teacher=str(self.teacher_folder), match=TAUGHT_BY[how], cache=None)
             run = Distillation(config, self.data, self.teacher)
             run.fit()
             return run.trainer.averaged.eval()
@@ -172,6 +178,9 @@ def test_images(teacher: Backbone) -> ImageSet:
 def teacher_study(out: Path, *, seeds: int = 5, epochs: int = 30) -> list[dict]:
     """Test accuracy of a teacher, and of the same student alone and with the teacher, on all labels and on 100.
 
+    "Taken over only": the student has the teacher's stem, CLS, positions, norm and head, frozen, and learns from labels alone,
+    so it tells what the terms that draw a student to its teacher add.
+
     The teacher is trained on all training images; "100 labels" is what its students see. Everything else is the same in all
     runs: data, augmentation, epochs of about 1,000 images, recipe, seed. Students are asked once, after their last epoch; of
     the teacher the epoch that was best on validation.
@@ -181,8 +190,8 @@ def teacher_study(out: Path, *, seeds: int = 5, epochs: int = 30) -> list[dict]:
         seeds: number of seeds, 0 .. seeds - 1.   epochs: of each run.
 
     Returns:
-        Rows with labels, model, parameters, macs, nfe, top1 (mean over seeds), std, n (seeds), and for the student with its
-        teacher the gain over the student alone, seed by seed: gain, low, high (95 % t interval).
+        Rows with labels, model, parameters, macs, nfe, top1 (mean over seeds), std, n (seeds), gain over the student alone and
+        terms, the gain over the student that was taken over only: paired over seeds, with 95 % t intervals, in words.
     """
     found: dict[tuple[str, str], list[float]] = {}
     models: dict[str, Backbone] = {}
@@ -191,19 +200,19 @@ def teacher_study(out: Path, *, seeds: int = 5, epochs: int = 30) -> list[dict]:
         test, models["teacher"] = test_images(whole.teacher), whole.teacher
         found.setdefault(("all", "teacher"), []).append(float(right(whole.teacher, test).double().mean()))
         for these in (whole, whole.few()):
-            for name in ("student alone", "student with teacher"):
-                models[name] = these.student(taught=name != "student alone")
+            for how, name in STUDENTS.items():
+                models[name] = these.student(how)
                 found.setdefault((these.labels, name), []).append(float(right(models[name], test).double().mean()))
     return [_row(labels, name, models[name], found) for labels, name in found]
 
 
 def _row(labels: str, name: str, model: Backbone, found: dict[tuple[str, str], list[float]]) -> dict:
-    top1 = found[labels, name]
-    gain: dict[str, float | None] = dict.fromkeys(("gain", "low", "high"))
-    if name == "student with teacher":
-        mean, low, high, *_ = over_seeds(found[labels, "student alone"], top1)
-        gain = {"gain": mean, "low": low, "high": high}
+    top1, known = found[labels, name], list(STUDENTS.values())
+    earlier = known[: known.index(name)] if name in known else []
+    gains = [over_seeds(found[labels, other], top1).points() for other in earlier]
+    gain, terms, *_ = [*gains, None, None]
     return {
         "labels": labels, "model": name, "parameters": parameters(model), "macs": macs(model), "nfe": trained_nfe(model),
-        "top1": statistics.mean(top1), "std": statistics.stdev(top1) if len(top1) > 1 else 0.0, "n": len(top1), **gain,
+        "top1": statistics.mean(top1), "std": statistics.stdev(top1) if len(top1) > 1 else 0.0, "n": len(top1),
+        "gain": gain, "terms": terms,
     }  # fmt: skip

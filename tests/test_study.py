@@ -33,29 +33,33 @@ def test_few_labels_are_ten_a_class_and_fill_an_epoch(whole):
 
 
 @pytest.mark.slow
-def test_a_student_alone_and_taught_differ_in_the_teacher_only(whole):
+def test_students_differ_in_the_teacher_only(whole):
     few = whole.few(20)
-    alone, taught = few.student(False), few.student(True)
-    assert alone.config == taught.config == default_student(whole.teacher)[0] and alone.solver == taught.solver
-    runs = [read_config(few.folder(how))["training"]["run"] for how in (False, True)]
-    for name in ("data", "optim", "loss", "seed", "model", "solver"):
-        assert runs[0][name] == runs[1][name], name
-    stamp = (few.folder(True) / "model.safetensors").stat().st_mtime_ns
-    again = few.student(True)
-    assert (few.folder(True) / "model.safetensors").stat().st_mtime_ns == stamp
-    assert all(torch.equal(a, b) for a, b in zip(taught.state_dict().values(), again.state_dict().values()))
+    made = {how: few.student(how) for how in study.STUDENTS}
+    runs = {how: read_config(few.folder(how))["training"]["run"] for how in study.STUDENTS}
+    for how in ("copied", "taught"):
+        assert made[how].config == made["alone"].config == default_student(whole.teacher)[0]
+        for name in ("data", "optim", "loss", "seed", "model", "solver"):
+            assert runs[how][name] == runs["alone"][name], name
+        own, theirs = (m.tokenizer.stem.state_dict() for m in (made[how], whole.teacher))
+        assert all(torch.equal(own[name], weight) for name, weight in theirs.items())
+    stamp = (few.folder("taught") / "model.safetensors").stat().st_mtime_ns
+    again = few.student("taught")
+    assert (few.folder("taught") / "model.safetensors").stat().st_mtime_ns == stamp
+    assert all(torch.equal(a, b) for a, b in zip(made["taught"].state_dict().values(), again.state_dict().values()))
 
 
 @pytest.mark.slow
 def test_the_study_has_a_row_for_every_model_and_pairs_its_seeds(tmp_path, capsys):
     rows = study.teacher_study(tmp_path, seeds=2, epochs=1)
+    names = list(study.STUDENTS.values())
     assert [(row["labels"], row["model"]) for row in rows] == [
-        ("all", "teacher"), ("all", "student alone"), ("all", "student with teacher"),
-        ("100", "student alone"), ("100", "student with teacher"),
+        ("all", "teacher"), *(("all", name) for name in names), *(("100", name) for name in names)
     ]  # fmt: skip
-    for alone, taught in (rows[1:3], rows[3:5]):
-        assert taught["gain"] == pytest.approx(taught["top1"] - alone["top1"])
-        assert taught["low"] <= taught["gain"] <= taught["high"] and alone["gain"] is None
+    for alone, copied, taught in (rows[1:4], rows[4:7]):
+        assert alone["gain"] is alone["terms"] is copied["terms"] is None
+        for row, key, other in ((copied, "gain", alone), (taught, "gain", alone), (taught, "terms", copied)):
+            assert float(row[key].split()[0]) == pytest.approx(100 * (row["top1"] - other["top1"]), abs=0.051)
         assert (taught["n"], taught["nfe"], alone["nfe"]) == (2, 4, 4)
     teachers = [study.lesson(tmp_path / f"seed{seed}", seed, 1).teacher for seed in (0, 1)]
     test = study.test_images(teachers[0])
