@@ -136,9 +136,8 @@ def inked(figure: go.Figure, dark: bool) -> go.Figure:
     figure.update_scenes({f"{axis}axis": {"tickfont": {"color": ink}, "title": {"font": {"color": ink}}} for axis in "xyz"})
     figure.for_each_annotation(lambda note: note.update(font_color=ink) if note.font.color is None else None)
     for trace in figure.data:
-        holders = [trace, *([trace.marker] if "marker" in trace else [])]
-        for holder in holders:
-            if "colorbar" in holder:
+        for holder in [trace, *([trace.marker] if "marker" in trace else [])]:
+            if "colorbar" in holder and holder.colorbar.to_plotly_json():  # a bar that is styled is drawn: only where there is one
                 holder.colorbar.update(tickfont_color=ink, title_font_color=ink)
     return figure
 
