@@ -9,7 +9,8 @@ from app.charts import look
 
 def test_words_take_the_colour_of_the_page_and_no_colour_bar_appears():
     bar = {"color": [1.0, 2.0], "showscale": True, "colorbar": {"title": {"text": "v"}}}
-    figure = go.Figure([go.Scatter(x=[1], y=[2]), go.Scatter(x=[1, 2], y=[2, 3], marker=bar), go.Heatmap(z=[[1.0]], showscale=False)])
+    bare = go.Heatmap(z=[[1.0]], showscale=False)
+    figure = go.Figure([go.Scatter(x=[1], y=[2]), go.Scatter(x=[1, 2], y=[2, 3], marker=bar), bare])
     figure.add_annotation(text="plain")
     figure.add_annotation(text="own", font_color="red")
     look.inked(figure, dark=True)

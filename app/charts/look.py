@@ -137,7 +137,7 @@ def inked(figure: go.Figure, dark: bool) -> go.Figure:
     figure.for_each_annotation(lambda note: note.update(font_color=ink) if note.font.color is None else None)
     for trace in figure.data:
         for holder in [trace, *([trace.marker] if "marker" in trace else [])]:
-            if "colorbar" in holder and holder.colorbar.to_plotly_json():  # a bar that is styled is drawn: only where there is one
+            if "colorbar" in holder and holder.colorbar.to_plotly_json():  # a bar that is styled is also drawn
                 holder.colorbar.update(tickfont_color=ink, title_font_color=ink)
     return figure
 
