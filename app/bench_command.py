@@ -1,4 +1,4 @@
-"""`odevit bench`: what the README says about speed, memory, the curvature penalty and teachers, measured again."""
+"""`odevit bench`: what the README says about speed, memory, the app, the curvature penalty and teachers, measured again."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +16,11 @@ from .commands import refuse_overwrite, write
 class BenchCommand:
     """Measure again what the README claims."""
 
-    what: tyro.conf.Positional[Literal["training", "analysis", "curvature", "distillation"]] = "training"
-    """training: speed and memory against a plain twin; analysis: against dense linear algebra; curvature and distillation:
-    studies on digits, of the penalty and of a teacher."""
+    what: tyro.conf.Positional[Literal["training", "analysis", "app", "curvature", "distillation"]] = "training"
+    """training: speed and memory against a plain twin; analysis: against dense linear algebra; app: the pages in a headless
+    browser, and the server's memory; curvature and distillation: studies on digits, of the penalty and of a teacher."""
+    folder: tyro.conf.Positional[Path] = Path("checkpoints/odevit_digits")
+    """Of the app: a model folder, or a folder of them, whose first is opened."""
     repeats: int = 5
     """Runs of which the median is taken; seeds of a study."""
     threads: int = 2
@@ -49,6 +51,10 @@ def _rows(c: BenchCommand) -> list[dict]:
         from analysis.cost import run as measure
 
         return measure(c.repeats, c.threads)
+    if c.what == "app":
+        from app.browser_bench import run as browse
+
+        return browse(c.folder, c.repeats, c.threads)
     from odevit.study import curvature_study, teacher_study
 
     study = curvature_study if c.what == "curvature" else teacher_study

@@ -56,14 +56,18 @@ def serve(c: AppCommand) -> None:
     print(
         f"models of {', '.join(map(str, found))}: http://{'localhost' if c.host == LOCAL else c.host}:{c.port} (Ctrl-C stops)"
     )
-    command = [sys.executable, "-m", "streamlit", "run", str(MAIN), "--server.port", str(c.port), "--server.address", c.host]
-    code = subprocess.run(command, env=os.environ | _environment(c), check=False).returncode
+    code = subprocess.run(command(c), env=os.environ | environment(c), check=False).returncode
     if code not in (0, 130, -2):
         raise UserError(f"app: the server ended with code {code}")
 
 
-def _environment(c: AppCommand) -> dict[str, str]:
-    """What main.py reads: folders, data, cache."""
+def command(c: AppCommand) -> list[str]:
+    """The command line of the server."""
+    return [sys.executable, "-m", "streamlit", "run", str(MAIN), "--server.port", str(c.port), "--server.address", c.host]
+
+
+def environment(c: AppCommand) -> dict[str, str]:
+    """What main.py reads from the environment: folders, data, cache."""
     found = {"ODEVIT_APP_FOLDERS": os.pathsep.join(str(f.resolve()) for f in c.folders)} if c.folders else {}
     if c.data:
         found["ODEVIT_APP_DATA"] = str(Path(c.data).resolve()) if Path(c.data).exists() else c.data

@@ -1,0 +1,155 @@
+"""Seconds in a real browser (headless Chromium through Playwright): first screen, pages, the time slider; sizes of messages.
+
+A page is there when its title is, the script rests, and every chart is drawn; the first moment after which this holds for
+SETTLED is taken, by the browser's own clock.
+"""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.shell import CHAPTERS, Chapter
+from odevit.errors import UserError
+
+SETTLED, LIMIT = 500, 300_000  # milliseconds: how long a page must stand still; how long it may take
+STEPS, PAUSE = 6, 100  # movements of the slider, milliseconds between them, less than the app takes for rest
+REST = 1500  # milliseconds after which the app has told the server where the slider rests
+WIDTH, HEIGHT = 1440, 900
+
+_SETTLE = """async ([title, settled, limit, clicked]) => {
+  const there = () => {
+    const app = document.querySelector('[data-testid="stApp"]'), head = document.querySelector('h2');
+    const charts = [...document.querySelectorAll('[data-testid="stPlotlyChart"]')];
+    return app?.dataset.testScriptState === 'notRunning' && head?.innerText === title
+      && charts.every((chart) => chart.querySelector('.main-svg'))
+      && !document.querySelector('[data-testid="stSkeleton"], [data-stale="true"]');
+  };
+  let since = null;
+  while (performance.now() < limit) {
+    await new Promise(requestAnimationFrame);
+    if (!there()) since = null;
+    else if (since === null) since = performance.now();
+    else if (performance.now() - since > settled)
+      return (since - (clicked ? window.clicked : 0)) / 1000;
+  }
+  throw new Error(`the page ${title} is not there`);
+}"""
+_NOTE_CLICKS = "() => document.addEventListener('click', (e) => { window.clicked = e.timeStamp }, true)"
+_WATCH_SLIDER = """() => {
+  window.reactions = [];
+  const plot = document.querySelector('.slider-container').closest('.js-plotly-plot');
+  const rail = document.querySelector('.slider-container .slider-rail-touch-rect');
+  rail.addEventListener('mousedown', (event) => {
+    const start = event.timeStamp;
+    plot.once('plotly_animated', () => requestAnimationFrame(() => setTimeout(
+      () => window.reactions.push(performance.now() - start))));
+  }, true);
+}"""
+
+
+@dataclass
+class Traffic:
+    """Messages between a browser and the server.   sent: count.   largest: bytes of the largest that came."""
+
+    sent: int = 0
+    largest: int = 0
+
+    def watch(self, page: Any) -> None:
+        """Count what goes through the websockets and requests of a page that is not open yet."""
+        page.on("request", lambda _: self._out())
+        page.on("websocket", self._socket)
+
+    def _socket(self, socket: Any) -> None:
+        socket.on("framesent", lambda _: self._out())
+        socket.on("framereceived", lambda data: self._came(len(data)))
+
+    def _out(self) -> None:
+        self.sent += 1
+
+    def _came(self, count: int) -> None:
+        self.largest = max(self.largest, count)
+
+
+@dataclass
+class Tour:
+    """What one visitor met.   first: seconds to the first screen.   seconds, largest: by path of the page.   errors: boxes."""
+
+    first: float = 0.0
+    seconds: dict[str, float] = field(default_factory=dict)
+    largest: dict[str, int] = field(default_factory=dict)
+    errors: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """A headless browser.
+
+    Raises:
+        UserError: Playwright or Chromium is not installed.
+    """
+    try:
+        from playwright.sync_api import Error, sync_playwright
+    except ImportError:
+        raise UserError("bench app: needs Playwright; pip install playwright, or pip install -e '.[dev]'") from None
+    with sync_playwright() as playwright:
+        found = shutil.which("chromium") or shutil.which("chromium-browser")
+        try:
+            browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        except Error:
+            raise UserError("bench app: needs Chromium; playwright install chromium, or apt install chromium") from None
+        yield browser
+        browser.close()
+
+
+@contextmanager
+def visitor(browser: Any) -> Iterator[tuple[Any, Traffic]]:
+    """The empty page of a new visitor, and its traffic."""
+    context = browser.new_context(viewport={"width": WIDTH, "height": HEIGHT})
+    page, traffic = context.new_page(), Traffic()
+    traffic.watch(page)
+    yield page, traffic
+    context.close()
+
+
+def settle(page: Any, chapter: Chapter, clicked: bool) -> float:
+    """Seconds from the navigation, or from the click, until a page is there."""
+    return page.evaluate(_SETTLE, [chapter.title, SETTLED, LIMIT, clicked])
+
+
+def tour(browser: Any, address: str, chapters: tuple[Chapter, ...], query: str) -> Tour:
+    """A new visitor opens the first page, then clicks through the others and back."""
+    found = Tour()
+    with visitor(browser) as (page, traffic):
+        page.goto(f"{address}/{query}")
+        found.first = settle(page, CHAPTERS[0], False)
+        found.largest[CHAPTERS[0].path] = traffic.largest
+        page.evaluate(_NOTE_CLICKS)
+        others = [c for c in chapters if c is not CHAPTERS[0]]
+        for chapter in (*others, CHAPTERS[0]):
+            traffic.largest = 0
+            page.get_by_role("link", name=chapter.title, exact=True).first.click()
+            found.seconds[chapter.path] = settle(page, chapter, True)
+            found.largest.setdefault(chapter.path, traffic.largest)
+            boxes = page.locator('[data-testid="stAlertContentError"], [data-testid="stException"]').all_inner_texts()
+            found.errors += [f"{chapter.title}: {text}" for text in boxes]
+    return found
+
+
+def slider(browser: Any, address: str, chapter: Chapter, query: str) -> tuple[list[float], int, int]:
+    """Milliseconds from each movement of the time slider to the next paint; messages to the server meanwhile, and after."""
+    with visitor(browser) as (page, traffic):
+        page.goto(f"{address}/{chapter.path}{query}")
+        settle(page, chapter, False)
+        page.evaluate(_WATCH_SLIDER)
+        rail = page.locator(".slider-container .slider-rail-touch-rect").first
+        rail.scroll_into_view_if_needed()
+        box = rail.bounding_box()
+        traffic.sent = 0
+        for i in range(STEPS):
+            page.mouse.click(box["x"] + 2 + (box["width"] - 4) * (i % 2 or i / STEPS), box["y"] + box["height"] / 2)
+            page.wait_for_timeout(PAUSE)
+        moving = traffic.sent
+        page.wait_for_timeout(REST)
+        return page.evaluate("window.reactions"), moving, traffic.sent - moving
