@@ -1,9 +1,10 @@
 """The app around its pages: page config, sidebar, navigation; a page is a function of the visit, imported when it is opened."""
 
+import gc
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from typing import Any
 
@@ -49,6 +50,7 @@ PAGES: dict[str, Any] = {}  # by path, for links between pages; of the navigatio
 
 def run(only: str = "") -> None:
     """Draw the app; with `only` just the page of that module, without navigation (for tests of one page)."""
+    _leave_libraries_alone()
     st.set_page_config(page_title="ODE-ViT workbench", page_icon=_icon(), layout="wide")
     st.html(STYLE)
     if only:
@@ -56,8 +58,7 @@ def run(only: str = "") -> None:
         if visit is not None:
             _show(only, visit)
         return
-    PAGES.clear()
-    for chapter in CHAPTERS:
+    for chapter in CHAPTERS:  # never cleared: other visitors' runs read it at the same time
         first = chapter is CHAPTERS[0]
         PAGES[chapter.path] = st.Page(
             partial(_open, chapter), title=chapter.title, url_path=chapter.path, icon=chapter.icon, default=first
@@ -68,6 +69,14 @@ def run(only: str = "") -> None:
         st.session_state["visit"] = visit
         page.run()
         time_link.follow()
+        del st.session_state["visit"]  # a visitor who only looks holds no model and no images beside those that are cached
+
+
+@cache
+def _leave_libraries_alone() -> None:
+    """Spare the collector, which Streamlit calls after every run, the objects of the libraries: 0.2 s of each click."""
+    gc.collect()
+    gc.freeze()
 
 
 def _icon() -> Image.Image:

@@ -41,8 +41,8 @@ class Visit:
 
     @property
     def image(self) -> np.ndarray:
-        """The chosen image as the model sees it before normalisation, uint8 (C, H, W)."""
-        return self.data.images[self.index].numpy()
+        """The chosen image as the model sees it before normalisation, uint8 (C, H, W); a copy, which keeps no other alive."""
+        return self.data.images[self.index].numpy().copy()
 
     @property
     def label(self) -> int | None:
