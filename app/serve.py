@@ -63,7 +63,8 @@ def serve(c: AppCommand) -> None:
 
 def command(c: AppCommand) -> list[str]:
     """The command line of the server."""
-    return [sys.executable, "-m", "streamlit", "run", str(MAIN), "--server.port", str(c.port), "--server.address", c.host]
+    where = ["--server.port", str(c.port), "--server.address", c.host]
+    return [sys.executable, "-m", "app.ready_server", "run", str(MAIN), *where]
 
 
 def environment(c: AppCommand) -> dict[str, str]:
