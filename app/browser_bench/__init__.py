@@ -99,10 +99,11 @@ def _page(chapter: Chapter, fresh: page_times.Tour, tours: list[page_times.Tour]
 
 def _slider(browser: Any, server: Server, query: str) -> list[dict[str, Any]]:
     times, moving, after = page_times.slider(browser, server.address, SLIDING, query)
-    note = f"{len(times)} movements {page_times.PAUSE} ms apart, slowest {max(times):.0f} ms; {after} after it came to rest"
+    fast = f"{page_times.STEPS} movements {page_times.PAUSE} ms apart; {after} messages and requests after it came to rest"
+    slow = f"{len(times)} movements, slowest {max(times):.0f} ms"
     return [
-        row("time slider", "from the mouse to the next paint", statistics.median(times), "ms"),
-        row("time slider", "messages to the server while it moves", moving, "messages", STILL, note=note),
+        row("time slider", "from the mouse to the next paint", statistics.median(times), "ms", note=slow),
+        row("time slider", "messages to the server while it moves", moving, "messages", STILL, note=fast),
     ]
 
 

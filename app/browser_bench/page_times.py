@@ -138,18 +138,30 @@ def tour(browser: Any, address: str, chapters: tuple[Chapter, ...], query: str) 
 
 
 def slider(browser: Any, address: str, chapter: Chapter, query: str) -> tuple[list[float], int, int]:
-    """Milliseconds from each movement of the time slider to the next paint; messages to the server meanwhile, and after."""
+    """Milliseconds from movements of the time slider to the next paint; messages to the server while it moves, and after."""
     with visitor(browser) as (page, traffic):
         page.goto(f"{address}/{chapter.path}{query}")
         settle(page, chapter, False)
         page.evaluate(_WATCH_SLIDER)
         rail = page.locator(".slider-container .slider-rail-touch-rect").first
         rail.scroll_into_view_if_needed()
-        box = rail.bounding_box()
+        for i in range(STEPS):
+            _move(page, rail, i)
+            page.wait_for_function(f"window.reactions.length > {i}", timeout=LIMIT)
+        times = page.evaluate("window.reactions")
+        page.wait_for_timeout(REST)
+        settle(page, chapter, False)
         traffic.sent = 0
         for i in range(STEPS):
-            page.mouse.click(box["x"] + 2 + (box["width"] - 4) * (i % 2 or i / STEPS), box["y"] + box["height"] / 2)
+            _move(page, rail, i)
             page.wait_for_timeout(PAUSE)
         moving = traffic.sent
         page.wait_for_timeout(REST)
-        return page.evaluate("window.reactions"), moving, traffic.sent - moving
+        return times, moving, traffic.sent - moving
+
+
+def _move(page: Any, rail: Any, i: int) -> None:
+    """Press the rail at one of STEPS + 1 places, each far from the last."""
+    box = rail.bounding_box()
+    place = (i * (STEPS // 2) % (STEPS + 1)) / STEPS
+    page.mouse.click(box["x"] + 2 + (box["width"] - 4) * place, box["y"] + box["height"] / 2)
