@@ -32,18 +32,22 @@ def choose() -> Visit | None:
     try:
         loaded = open_model(entry)
     except (UserError, NonFiniteError) as error:
+        st.header(entry.name, anchor=False)
         st.error(f"{entry.name} cannot be opened. {' '.join(str(error).split())}", icon=":material/error:")
         st.caption("The other models in the list are not affected.")
         return None
     with st.sidebar:
         st.caption(_facts(entry, loaded.model))
         found_data = _data(entry, loaded.model)
-        if found_data is None:
-            return None
-        origin, data = found_data
-        index = _image(data)
-        help_text = "Of start vectors and random pictures."
-        seed = st.number_input("Seed", 0, 2**31 - 1, 0, key="seed", bind="query-params", help=help_text)
+        if found_data is not None:
+            index = _image(found_data[1])
+            help_text = "Of start vectors and random pictures."
+            seed = st.number_input("Seed", 0, 2**31 - 1, 0, key="seed", bind="query-params", help=help_text)
+    if found_data is None:
+        st.header(entry.name, anchor=False)
+        st.info("There is no image to look at yet: choose one in the sidebar.", icon=":material/arrow_back:")
+        return None
+    origin, data = found_data
     return Visit(entry, loaded.model, loaded.hash, data, origin, index, int(seed), time_asked())
 
 
