@@ -45,7 +45,7 @@ STYLE = """<style>
   .stMain [data-testid="stColumn"]:has([data-testid="stMetric"]) {min-width: 40%}
 }
 </style>"""  # the first plot without scrolling; one column on narrow screens, where Streamlit still has several
-PAGES: dict[str, Any] = {}  # by path, for links between pages; of the navigation of this server
+PAGES: dict[str, Any] = {}  # by path, for links between pages: of whichever visitor's run came last, they are alike
 
 
 def run(only: str = "") -> None:
@@ -58,12 +58,12 @@ def run(only: str = "") -> None:
         if visit is not None:
             _show(only, visit)
         return
-    for chapter in CHAPTERS:  # never cleared: other visitors' runs read it at the same time
-        first = chapter is CHAPTERS[0]
-        PAGES[chapter.path] = st.Page(
-            partial(_open, chapter), title=chapter.title, url_path=chapter.path, icon=chapter.icon, default=first
-        )
-    page = st.navigation(list(PAGES.values()), position="top")
+    pages = {
+        c.path: st.Page(partial(_open, c), title=c.title, url_path=c.path, icon=c.icon, default=c is CHAPTERS[0])
+        for c in CHAPTERS
+    }
+    page = st.navigation(list(pages.values()), position="top")  # this run's own: a page of another visitor's run cannot be run
+    PAGES.update(pages)
     visit = sidebar.choose()  # here and not in the page: widgets of a page lose their value when another is opened
     if visit is not None:
         st.session_state["visit"] = visit
