@@ -2,6 +2,7 @@
 
 import shutil
 import sys
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
@@ -10,7 +11,9 @@ import torch
 from app.browser_bench import bound, run
 from app.browser_bench.bare_pages import bare, models_of
 from app.browser_bench.model_copies import write_copies
+from app.browser_bench.own_server import serving
 from app.browser_bench.page_times import chromium
+from app.browser_bench.visitors import crowd
 from app.cli import main
 from app.panels import KEPT_BYTES
 from app.shell import CHAPTERS
@@ -52,6 +55,13 @@ def test_the_bare_computation_of_a_page_takes_longer_than_its_files(models, monk
     found = bare(str(models), "ode", ["predict_page", "export_page"], 1, 1)
     assert found["predict_page"]["computed"] > found["predict_page"]["from disk"] > 0
     assert found["export_page"]["computed"] < 1e-3  # it computes nothing
+
+
+@pytest.mark.slow
+def test_visitors_at_once_do_not_disturb_each_other(models):
+    with serving(models, 1) as server, ExitStack() as stay:
+        crowd(server, stay, 6, ["ode", "net"], ["", "export"] * 3)
+        assert server.answers() and "Traceback" not in server.log.read_text()
 
 
 @pytest.mark.slow

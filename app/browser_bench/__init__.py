@@ -99,11 +99,20 @@ def _page(chapter: Chapter, fresh: page_times.Tour, tours: list[page_times.Tour]
 
 def _slider(browser: Any, server: Server, query: str) -> list[dict[str, Any]]:
     times, moving, after = page_times.slider(browser, server.address, SLIDING, query)
-    fast = f"{page_times.STEPS} movements {page_times.PAUSE} ms apart; {after} messages and requests after it came to rest"
+    fast = f"{page_times.STEPS} movements {page_times.PAUSE} ms apart; {after.count('message')} after it came to rest"
+    pictures = len(moving) - moving.count("message")
+    fast += f"; {pictures} pictures of the page fetched meanwhile" if pictures else ""
     slow = f"{len(times)} movements, slowest {max(times):.0f} ms"
     return [
         row("time slider", "from the mouse to the next paint", statistics.median(times), "ms", note=slow),
-        row("time slider", "messages to the server while it moves", moving, "messages", STILL, note=fast),
+        row(
+            "time slider",
+            "messages to the server while it moves",
+            len(moving),
+            "messages",
+            STILL,
+            note="; ".join((fast, *moving)),
+        ),
     ]
 
 

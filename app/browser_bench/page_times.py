@@ -39,11 +39,9 @@ _SETTLE = """async ([title, settled, limit, clicked]) => {
 _NOTE_CLICKS = "() => document.addEventListener('click', (e) => { window.clicked = e.timeStamp }, true)"
 _WATCH_SLIDER = """() => {
   window.reactions = [];
-  const plot = document.querySelector('.slider-container').closest('.js-plotly-plot');
-  const rail = document.querySelector('.slider-container .slider-rail-touch-rect');
-  rail.addEventListener('mousedown', (event) => {
+  document.addEventListener('mousedown', (event) => {
     const start = event.timeStamp;
-    plot.once('plotly_animated', () => requestAnimationFrame(() => setTimeout(
+    event.target.closest('.js-plotly-plot')?.once('plotly_animated', () => requestAnimationFrame(() => setTimeout(
       () => window.reactions.push(performance.now() - start))));
   }, true);
 }"""
@@ -51,22 +49,19 @@ _WATCH_SLIDER = """() => {
 
 @dataclass
 class Traffic:
-    """Messages between a browser and the server.   sent: count.   largest: bytes of the largest that came."""
+    """Between a browser and the server.   sent: addresses of requests, "message" by websocket.   largest: bytes that came."""
 
-    sent: int = 0
+    sent: list[str] = field(default_factory=list)
     largest: int = 0
 
     def watch(self, page: Any) -> None:
-        """Count what goes through the websockets and requests of a page that is not open yet."""
-        page.on("request", lambda _: self._out())
+        """Note what goes through the websockets and requests of a page that is not open yet."""
+        page.on("request", lambda request: self.sent.append(request.url[:60]))
         page.on("websocket", self._socket)
 
     def _socket(self, socket: Any) -> None:
-        socket.on("framesent", lambda _: self._out())
+        socket.on("framesent", lambda _: self.sent.append("message"))
         socket.on("framereceived", lambda data: self._came(len(data)))
-
-    def _out(self) -> None:
-        self.sent += 1
 
     def _came(self, count: int) -> None:
         self.largest = max(self.largest, count)
@@ -137,31 +132,35 @@ def tour(browser: Any, address: str, chapters: tuple[Chapter, ...], query: str) 
     return found
 
 
-def slider(browser: Any, address: str, chapter: Chapter, query: str) -> tuple[list[float], int, int]:
-    """Milliseconds from movements of the time slider to the next paint; messages to the server while it moves, and after."""
+def slider(browser: Any, address: str, chapter: Chapter, query: str) -> tuple[list[float], list[str], list[str]]:
+    """Milliseconds from movements of the time slider to the next paint; what went to the server while it moved, and after."""
     with visitor(browser) as (page, traffic):
         page.goto(f"{address}/{chapter.path}{query}")
         settle(page, chapter, False)
         page.evaluate(_WATCH_SLIDER)
-        rail = page.locator(".slider-container .slider-rail-touch-rect").first
-        rail.scroll_into_view_if_needed()
         for i in range(STEPS):
-            _move(page, rail, i)
+            _move(page, _rail(page), i)
             page.wait_for_function(f"window.reactions.length > {i}", timeout=LIMIT)
-        times = page.evaluate("window.reactions")
-        page.wait_for_timeout(REST)
-        settle(page, chapter, False)
-        traffic.sent = 0
+            page.wait_for_timeout(REST)
+            settle(page, chapter, False)
+        times, rail = page.evaluate("window.reactions"), _rail(page)
+        traffic.sent.clear()
         for i in range(STEPS):
             _move(page, rail, i)
             page.wait_for_timeout(PAUSE)
-        moving = traffic.sent
+        moving = list(traffic.sent)
         page.wait_for_timeout(REST)
-        return times, moving, traffic.sent - moving
+        return times, moving, traffic.sent[len(moving) :]
 
 
-def _move(page: Any, rail: Any, i: int) -> None:
+def _rail(page: Any) -> dict[str, float]:
+    """Where the slider's rail is on the screen."""
+    rail = page.locator(".slider-container .slider-rail-touch-rect").first
+    rail.scroll_into_view_if_needed()
+    return rail.bounding_box()
+
+
+def _move(page: Any, rail: dict[str, float], i: int) -> None:
     """Press the rail at one of STEPS + 1 places, each far from the last."""
-    box = rail.bounding_box()
     place = (i * (STEPS // 2) % (STEPS + 1)) / STEPS
-    page.mouse.click(box["x"] + 2 + (box["width"] - 4) * place, box["y"] + box["height"] / 2)
+    page.mouse.click(rail["x"] + 2 + (rail["width"] - 4) * place, rail["y"] + rail["height"] / 2)

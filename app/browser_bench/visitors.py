@@ -9,6 +9,8 @@ from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.sync.client import ClientConnection, connect
 
+from odevit.errors import UserError
+
 from .own_server import Server
 
 PATIENCE = 300  # seconds for one page
@@ -25,7 +27,7 @@ class Visitor:
         self.worst = 0
 
     def open(self, page: str, **query: str | int) -> list[ForwardMsg]:
-        """Open a page and wait for the script's end; what was sent meanwhile."""
+        """Open a page and wait for the script's end; what was sent meanwhile. UserError where the script broke."""
         ask = BackMsg()
         ask.rerun_script.query_string = urlencode(query)
         ask.rerun_script.page_name = page
@@ -35,6 +37,9 @@ class Visitor:
             data = self.line.recv(timeout=PATIENCE)
             self.worst = max(self.worst, len(data))
             got.append(ForwardMsg.FromString(data))
+        for message in got:
+            if message.WhichOneof("type") == "delta" and message.delta.new_element.WhichOneof("type") == "exception":
+                raise UserError(f"{page or 'overview'}: {' '.join(message.delta.new_element.exception.message.split())}")
         return got
 
 
