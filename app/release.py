@@ -13,7 +13,7 @@ import tyro
 import analysis
 from odevit import records
 from odevit.backbone import Backbone
-from odevit.checkpoint import load_model, read_config, save_model, write_atomically
+from odevit.checkpoint import load_model, model_hash, read_config, save_model, write_atomically
 from odevit.config import DataConfig, DistillConfig, TrainConfig, read_run, to_dict
 from odevit.data import ImageSet, load
 from odevit.errors import UserError
@@ -118,7 +118,7 @@ def release_run(run: Path, out: Path, source: str | None = None, name: str | Non
     called = name or Path(data.source).name
     config = replace(config, data=replace(config.data, source=called, root=DataConfig.root), out=Path("runs") / out.name)
     if isinstance(config, DistillConfig):
-        known["teacher"] = Path(config.teacher).name
+        known |= _taught_by(config.teacher, called)
         config = replace(config, teacher=known["teacher"], cache=DistillConfig.cache)
     known |= {"run": to_dict(config), "command": records.command(config)}
     model.inputs = replace(model.inputs, source=called)
@@ -128,6 +128,16 @@ def release_run(run: Path, out: Path, source: str | None = None, name: str | Non
         if (run / file).exists():
             write_atomically(out / file, (run / file).read_bytes())
     return sorted(out.iterdir())
+
+
+def _taught_by(teacher: str, called: str) -> dict[str, str]:
+    """The teacher as it is named once it is released too, with its data called the same: a hash tells the name of the data."""
+    found = {"teacher": Path(teacher).name}
+    if (Path(teacher) / "config.json").exists() and "training" in read_config(teacher):
+        net = load_model(teacher)
+        net.inputs = replace(net.inputs, source=called)
+        found["teacher_hash"] = model_hash(net)
+    return found
 
 
 @dataclass(frozen=True)
