@@ -165,7 +165,8 @@ def _run(key: str, who: Subject, parts: Sequence[Part], bar) -> list[Report]:
     found = []
     for i, (label, compute) in enumerate(parts):
         if key in st.session_state.get("stopped", ()):
-            raise Stopped(key, i, len(parts))
+            kept = sum((folder() / key / f"part{k}.npz").exists() for k in range(len(parts)))
+            raise Stopped(key, kept, len(parts))
         bar.progress(i / len(parts), f"{label} ({i + 1} of {len(parts)})")
         found.append(_part(folder() / key / f"part{i}.npz", who, compute))
     return found

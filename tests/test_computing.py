@@ -129,6 +129,7 @@ def test_a_stopped_computation_keeps_its_parts_and_goes_on(visit):
     assert [i.value for i in at.info] == ["Stopped: 2 of 3 parts are finished, and kept."]
     at.run()
     assert COUNT == [0, 1]  # it does not start again by itself
+    assert [i.value for i in at.info] == ["Stopped: 2 of 3 parts are finished, and kept."]
     next(b for b in at.button if b.label == "Go on").click().run()
     assert COUNT == [0, 1, 2]
     assert not at.info and "3" in " ".join(m.value for m in at.markdown)
