@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import tempfile
+import threading
 import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -17,6 +18,7 @@ from analysis.figures.style import writing
 from analysis.reports import Report
 
 PNG_DPI = 300
+_DRAWING = threading.Lock()  # matplotlib's settings are those of the whole process, and every download has its own thread
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ def arrays(reports: Sequence[Report]) -> bytes:
 def drawing(paper: Callable[[], Any], kind: str) -> bytes:
     """A figure for a paper as pdf or png."""
     buffer = io.BytesIO()
-    with paper_style(), writing():
+    with _DRAWING, paper_style(), writing():
         dates = {"CreationDate": None} if kind == "pdf" else {}
         paper().savefig(buffer, format=kind, dpi=PNG_DPI, metadata=dates)
     return buffer.getvalue()

@@ -1,8 +1,10 @@
 """Downloads: tables and arrays read back equal, figures for papers, one archive of a visit."""
 
+import contextlib
 import csv
 import io
 import json
+import time
 import zipfile
 
 import numpy as np
@@ -53,6 +55,35 @@ def test_a_pdf_is_for_a_paper_and_the_same_every_time():
     assert b"/Type3" not in first
     assert exports.drawing(draw, "pdf") == first
     assert exports.drawing(draw, "png").startswith(b"\x89PNG")
+
+
+def test_two_downloads_at_once_leave_the_settings_of_matplotlib_alone():
+    import threading
+
+    import matplotlib
+
+    before, inside = matplotlib.rcParams["font.size"], threading.Barrier(2)
+
+    def draw(wait):
+        if wait:
+            with contextlib.suppress(threading.BrokenBarrierError):
+                inside.wait(1)  # the other one may begin before this one ends
+        return figures.numerical_range(disc())
+
+    def slow():
+        exports.drawing(lambda: draw(True), "png")
+
+    def late():
+        with contextlib.suppress(threading.BrokenBarrierError):
+            inside.wait(1)
+        exports.drawing(lambda: (time.sleep(0.5), draw(False))[1], "png")
+
+    workers = [threading.Thread(target=job) for job in (slow, late)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert matplotlib.rcParams["font.size"] == before
 
 
 def test_an_archive_holds_data_figures_commands_and_provenance():
