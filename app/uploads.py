@@ -65,23 +65,30 @@ def unpack(content: bytes, name: str, place: Path) -> Path:
         archive = zipfile.ZipFile(io.BytesIO(content))
         members = _members(archive, name)
         stem = "".join(c if c.isalnum() or c in "-_" else "-" for c in Path(name).stem)[:40] or "model"
-        target = place / f"upload-{stem}"
-        _make_room(place)
-        target.mkdir(parents=True, exist_ok=True)
-        for base, member in members.items():
-            with archive.open(member) as source:
-                most = MAX_BYTES if base == NAMES[1] else MAX_TEXT
-                data = source.read(most + 1)  # the sizes that a zip tells can be lies
-            if len(data) > most:
-                raise UserError(f"{name}: {base} unpacks to more than {most // 1_000_000} MB")
-            (target / base).write_bytes(data)
+        found = {base: _content(archive, member, name, base) for base, member in members.items()}
     except UserError:
         raise
     except Exception as error:  # broken streams raise what their compression raises: zlib.error, LZMAError, RuntimeError
         raise UserError(
             f"{name}: not a zip that can be read ({' '.join(str(error).split()) or type(error).__name__})"
         ) from None
+    target = place / f"upload-{stem}"
+    shutil.rmtree(target, ignore_errors=True)  # an earlier one of this name, with files that this one may not have
+    _make_room(place)
+    target.mkdir(parents=True)
+    for base, data in found.items():
+        (target / base).write_bytes(data)
     return target
+
+
+def _content(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, base: str) -> bytes:
+    """A file of an archive, unpacked in memory up to its limit: the sizes that a zip tells can be lies."""
+    most = MAX_BYTES if base == NAMES[1] else MAX_TEXT
+    with archive.open(member) as source:
+        data = source.read(most + 1)
+    if len(data) > most:
+        raise UserError(f"{name}: {base} unpacks to more than {most // 1_000_000} MB")
+    return data
 
 
 def _make_room(place: Path) -> None:

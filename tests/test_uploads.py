@@ -25,6 +25,18 @@ def test_a_model_in_a_zip_loads_as_it_was(models, tmp_path):
     assert ODEViT.from_pretrained(path).config == ODEViT.from_pretrained(models / "ode").config
 
 
+def test_a_model_takes_nothing_from_an_earlier_one_of_its_name_and_a_broken_zip_leaves_it_alone(tmp_path):
+    plain = {"config.json": b"{}", "model.safetensors": b"x"}
+    path = uploads.unpack(zipped(**plain, **{"README.md": b"first"}), "x.zip", tmp_path)
+    broken = zipped(**{"config.json": b"[]", "model.safetensors": bytes(range(256)) * 8})
+    at = broken.index(b"model.safetensors") + 60  # in the middle of its bytes
+    with pytest.raises(UserError, match="x.zip"):
+        uploads.unpack(broken[:at] + b"????" + broken[at + 4 :], "x.zip", tmp_path)
+    assert (path / "README.md").read_bytes() == b"first" and (path / "config.json").read_bytes() == b"{}"
+    assert uploads.unpack(zipped(**plain), "x.zip", tmp_path) == path
+    assert sorted(p.name for p in path.iterdir()) == ["config.json", "model.safetensors"]
+
+
 def test_paths_in_a_zip_are_never_used(tmp_path):
     place = tmp_path / "place"
     files = {"../../config.json": b"{}", "/abs/model.safetensors": b"x", "../evil.py": b"boom", "model.pkl": b"boom"}
