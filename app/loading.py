@@ -6,6 +6,7 @@ Only what lies in those folders is ever opened; a name that comes by URL is look
 import json
 import os
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -86,8 +87,13 @@ def _candidates(root: Path) -> list[Path]:
 
 def _stamp(path: Path) -> str:
     """Sizes and times of the files of a model."""
-    files = [(p.name, p.stat()) for p in sorted(path.glob("*")) if p.suffix in (".json", ".safetensors")]
-    return repr([(name, facts.st_size, facts.st_mtime_ns) for name, facts in files])
+    found = []
+    for file in sorted(path.glob("*")):
+        if file.suffix in (".json", ".safetensors"):
+            with suppress(OSError):  # a link to nothing, or a file that has just gone
+                facts = file.stat()
+                found.append((file.name, facts.st_size, facts.st_mtime_ns))
+    return repr(found)
 
 
 @st.cache_data(max_entries=256, show_spinner=False)
@@ -104,9 +110,13 @@ def _entry(name: str, path: str, stamp: str) -> Entry:
         config, kind = _described(folder)
     except Exception as error:  # whatever the bytes lead to: one model must not hide the others
         said = str(error) if isinstance(error, (UserError, NonFiniteError, OSError, ValueError)) else type(error).__name__
-        reason = " ".join(said.split()).replace(f"{folder}/", "").replace(str(folder), name)
-        return Entry(name, folder, "broken", stamp, reason)
+        return Entry(name, folder, "broken", stamp, _without(folder, name, said))
     return Entry(name, folder, kind, stamp, config=config)
+
+
+def _without(folder: Path, name: str, said: str) -> str:
+    """An error in one line that tells no visitor where the folder lies."""
+    return " ".join(said.split()).replace(f"{folder}/", "").replace(str(folder), name)
 
 
 def _described(folder: Path) -> tuple[dict[str, Any], str]:
@@ -155,8 +165,8 @@ def open_model(entry: Entry) -> Loaded:
         raise UserError(f"{entry.name}: {entry.reason}")
     try:
         return _open(str(entry.path), entry.stamp, entry.kind)
-    except (UserError, NonFiniteError):
-        raise
+    except (UserError, NonFiniteError) as error:
+        raise type(error)(_without(entry.path, entry.name, str(error))) from error
     except Exception as error:  # files of other tools raise whatever their sizes and names lead to
         raise UserError(f"{entry.name}: it cannot be read ({type(error).__name__})") from error
 

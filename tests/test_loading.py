@@ -57,6 +57,25 @@ def test_a_broken_model_is_listed_with_its_reason_and_the_others_work(folder, na
     assert loading.open_model(entry("ode")).hash.startswith("ODEViT ")
 
 
+def test_a_link_to_nothing_breaks_one_model_alone(folder):
+    target = broken(folder, "link")
+    (target / "model.safetensors").unlink()
+    (target / "model.safetensors").symlink_to(target / "gone")
+    assert entry("zz_link").kind == "broken" and entry("ode").kind == "odevit"
+
+
+def test_no_error_tells_where_the_folder_lies(folder):
+    from safetensors.torch import load_file, save_file
+
+    path = broken(folder, "less") / "model.safetensors"
+    tensors = load_file(path)
+    tensors.pop("head.weight")
+    save_file(tensors, path, {"format": "pt"})
+    with pytest.raises(UserError, match="head.weight") as caught:
+        loading.open_model(entry("zz_less"))
+    assert str(folder) not in str(caught.value)
+
+
 def test_nan_weights_are_refused_when_the_model_is_opened(folder):
     from safetensors.torch import load_file, save_file
 
