@@ -34,7 +34,6 @@ def token_chooser(pixels: np.ndarray, layout: TokenLayout, token: int) -> go.Fig
     on_grid = layout.patches.start <= token < layout.patches.stop
     row, column = divmod(token - layout.patches.start, layout.grid[1]) if on_grid else (EMPTY, EMPTY)
     figure = patch_chooser(pixels, layout.grid, (row, row), (column, column))
-    figure.update_layout(dragmode=False, clickmode="event+select")  # a click chooses, nothing else
     if not on_grid:
         figure.layout.shapes = ()
     return figure

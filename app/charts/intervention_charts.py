@@ -44,7 +44,8 @@ def patch_chooser(pixels: np.ndarray, grid: tuple[int, int], rows: tuple[int, in
     corners = {"x0": columns[0] - 0.5, "x1": columns[1] + 0.5, "y0": rows[0] - 0.5, "y1": rows[1] + 0.5}
     figure.add_shape(type="rect", **corners, line={"color": token_maps.MARK, "width": 4})
     look.lay_out(figure, "", "", height=260, equal=True)
-    figure.update_layout(dragmode="select", margin={"l": 28, "r": 8, "t": 8, "b": 28})
+    # with dragmode "select" Streamlit would let a click choose nothing
+    figure.update_layout(dragmode=False, clickmode="event+select", margin={"l": 28, "r": 8, "t": 8, "b": 28})
     plain = {"showgrid": False, "zeroline": False, "constrain": "domain", "dtick": max(1, max(grid) // 8)}
     figure.update_xaxes(range=[-0.5, width - 0.5], **plain)
     return figure.update_yaxes(range=[height - 0.5, -0.5], **plain)

@@ -97,8 +97,8 @@ def _patches(visit: Visit) -> list[int]:
     rows, columns = (_span(name, count) for name, count in zip(("rows", "columns"), visit.model.layout.grid))
     figure = charts.patch_chooser(visit.image, visit.model.layout.grid, rows, columns)
     config = {"displayModeBar": False}
-    st.plotly_chart(figure, key="chooser", on_select=_select, selection_mode=("points", "box"), config=config)
-    st.caption("Click a patch, or draw a box around several.")
+    st.plotly_chart(figure, key="chooser", on_select=_select, selection_mode="points", config=config)
+    st.caption("Click a patch; the sliders take several.")
     return patch_region(slice(rows[0], rows[1] + 1), slice(columns[0], columns[1] + 1), visit.model.layout)
 
 

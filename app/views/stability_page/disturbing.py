@@ -80,7 +80,7 @@ def _chooser(visit: Visit, pixels: Tensor, square: tuple[int, int, int]) -> None
     grid = visit.model.layout.grid
     rows, columns = ((first, min(first + size, count) - 1) for first, count in ((row, grid[0]), (column, grid[1])))
     figure = charts.patch_chooser(pixels.numpy(), grid, rows, columns)
-    figure.update_layout(height=300, dragmode=False, clickmode="event+select")  # with dragmode "select" a click chooses nothing
+    figure.update_layout(height=300)
     config = panels.CONFIG | {"displayModeBar": False}
     st.plotly_chart(figure, key="square", on_select=_moved, selection_mode="points", config=config)
     st.caption("Click a patch: the square begins there.")
