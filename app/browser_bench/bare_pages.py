@@ -41,6 +41,8 @@ def _page(model: str, module: str, repeats: int) -> dict[str, float]:
             for key, _, _ in asked:
                 computing._kept(key)
 
+        if not asked:
+            return {"computed": 0.0, "from disk": 0.0}
         return {"computed": _median(compute, repeats), "from disk": _median(read, repeats)}
 
 
