@@ -21,6 +21,12 @@ def test_words_take_the_colour_of_the_page_and_no_colour_bar_appears():
     assert figure.layout.xaxis.tickfont.color == figure.layout.yaxis.title.font.color == look.INK[True]
 
 
+def test_a_plot_in_space_gets_no_axes_of_the_plane():
+    figure = look.inked(go.Figure(go.Scatter3d(x=[1], y=[2], z=[3])), dark=False)
+    assert not figure.layout.xaxis.to_plotly_json()
+    assert figure.layout.scene.zaxis.tickfont.color == look.INK[False]
+
+
 def luminance(colour: str) -> float:
     channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]

@@ -130,10 +130,12 @@ def thin(count: int, budget: int) -> np.ndarray:
 def inked(figure: go.Figure, dark: bool) -> go.Figure:
     """The figure with its words in the colour of the page's text; Streamlit's own grey has a contrast below 4.5."""
     ink = INK[dark]
-    figure.update_layout(font_color=ink, legend_font_color=ink)
-    for axes in (figure.update_xaxes, figure.update_yaxes):
-        axes(tickfont_color=ink, title_font_color=ink)
-    figure.update_scenes({f"{axis}axis": {"tickfont": {"color": ink}, "title": {"font": {"color": ink}}} for axis in "xyz"})
+    words = {"tickfont": {"color": ink}, "title": {"font": {"color": ink}}}
+    solid = any("scene" in trace for trace in figure.data)  # axes that are named would be drawn, so only the kind there is
+    axes = [n for n in figure.layout if n.startswith(("xaxis", "yaxis"))] or ([] if solid else ["xaxis", "yaxis"])
+    scenes = [n for n in figure.layout if n.startswith("scene")] or (["scene"] if solid else [])
+    layout = {**dict.fromkeys(axes, words), **dict.fromkeys(scenes, {f"{a}axis": words for a in "xyz"})}
+    figure.update_layout(font={"color": ink}, legend={"font": {"color": ink}}, **layout)  # one call: each costs milliseconds
     figure.for_each_annotation(lambda note: note.update(font_color=ink) if note.font.color is None else None)
     for trace in figure.data:
         for holder in [trace, *([trace.marker] if "marker" in trace else [])]:
