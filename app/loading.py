@@ -166,7 +166,8 @@ def open_model(entry: Entry) -> Loaded:
     try:
         return _open(str(entry.path), entry.stamp, entry.kind)
     except (UserError, NonFiniteError) as error:
-        raise type(error)(_without(entry.path, entry.name, str(error))) from error
+        reason = _without(entry.path, entry.name, str(error))
+        raise type(error)(reason if entry.name in reason else f"{entry.name}: {reason}") from error
     except Exception as error:  # files of other tools raise whatever their sizes and names lead to
         raise UserError(f"{entry.name}: it cannot be read ({type(error).__name__})") from error
 
