@@ -54,11 +54,12 @@ def section(title: str = "") -> Iterator[None]:
             st.info(f"Stopped: {stop}.", icon=":material/stop_circle:")
             st.button("Go on", key=f"go on {stop.key}", on_click=computing.go_on, args=(stop.key,))
         except (UserError, NonFiniteError) as error:
-            st.error(" ".join(str(error).split()), icon=":material/error:")
+            st.error(said(error), icon=":material/error:")
         except Exception as error:
             log.exception("page section %r", title)
-            said = f"Something broke here ({type(error).__name__}); the server's log has the details."
-            st.error(said, icon=":material/error:")
+            st.error(
+                f"Something broke here ({type(error).__name__}); the server's log has the details.", icon=":material/error:"
+            )
 
 
 def nothing(text: str) -> None:
@@ -78,7 +79,7 @@ def plot(
         paper: -> the matplotlib figure of the same, for PDF and PNG.   command: how to compute it without a browser.
     """
     with st.container(border=True):
-        st.markdown(f"**{title}**")
+        st.markdown(f"**{plain(title)}**")
         look.inked(figure, st.context.theme.type == "dark")
         bytes_sent = look.size(figure)
         if bytes_sent > look.MAX_BYTES:
@@ -97,6 +98,11 @@ def plot(
 def plain(text: str) -> str:
     """Text whose characters mean nothing to Markdown: |J|, e^(LT), $ stay as they are."""
     return re.sub(r"([\\`*_{}\[\]<>#|$~^:])", r"\\\1", text)
+
+
+def said(error: Exception) -> str:
+    """An error in one line; names of files and classes in it are text, and no link or picture."""
+    return re.sub(r"([\\`*{}\[\]<>#|$~^])", r"\\\1", " ".join(str(error).split()))
 
 
 def downloads(made: Made, name: str, **texts: Callable[[], str]) -> None:

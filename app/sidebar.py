@@ -10,7 +10,7 @@ from PIL import Image
 from odevit.data import ImageSet
 from odevit.errors import NonFiniteError, UserError
 
-from . import image_sources
+from . import image_sources, panels
 from .link_values import drop_infinite, follow
 from .loading import Entry, folders, models, open_model
 from .state import Visit, unknown
@@ -33,7 +33,7 @@ def choose() -> Visit | None:
         loaded = open_model(entry)
     except (UserError, NonFiniteError) as error:
         st.header(entry.name, anchor=False)
-        st.error(f"{entry.name} cannot be opened. {' '.join(str(error).split())}", icon=":material/error:")
+        st.error(f"{entry.name} cannot be opened. {panels.said(error)}", icon=":material/error:")
         st.caption("The other models in the list are not affected.")
         return None
     with st.sidebar:
@@ -98,7 +98,7 @@ def _data(entry: Entry, model) -> tuple[str, ImageSet] | None:
         split = "val" if origin == "samples" else _split()
         return origin, image_sources.images(origin, split, model, entry)
     except UserError as error:
-        st.error(" ".join(str(error).split()), icon=":material/error:")
+        st.error(panels.said(error), icon=":material/error:")
         return None
 
 
@@ -174,7 +174,7 @@ def _strip(data: ImageSet, shown: list[int], index: int) -> None:
     label = int(data.labels[index])
     if label >= 0:
         name = data.classes[label] if label < len(data.classes) else str(label)
-        st.caption(f"image {index} of {data.split}: **{name}**")
+        st.caption(f"image {index} of {data.split}: **{panels.plain(name)}**")
 
 
 def thumbnail(pixels: np.ndarray, side: int = SIDE) -> Image.Image:

@@ -11,6 +11,8 @@ import streamlit as st
 
 from odevit.errors import UserError
 
+from . import panels
+
 NAMES = ("config.json", "model.safetensors", "README.md", "log.csv")  # no certificate: an archive in itself, made by others
 MAX_BYTES = 64_000_000  # unpacked, of all together
 MAX_TEXT = 1_000_000  # of each but the weights; read as text it takes many times as much
@@ -36,7 +38,7 @@ def _take() -> None:
     try:
         st.session_state["model"] = unpack(file.getvalue(), file.name, _place()).name
     except UserError as error:
-        st.session_state["zip refused"] = str(error)
+        st.session_state["zip refused"] = panels.said(error)
 
 
 def _place() -> Path:

@@ -113,6 +113,19 @@ def test_names_of_classes_are_text(folder, monkeypatch):
         assert not any(block.allow_html for block in at.markdown)
 
 
+def test_no_name_and_no_card_makes_a_browser_fetch_anything(folder, monkeypatch):
+    for name in ("ode", "bare"):
+        config(data__classes=[f"![{i}](http://127.0.0.1:9/x.png)" for i in range(10)])(folder / name)
+    card = "# Card\n![a](http://127.0.0.1:9/a.png) \\![b](x) !![c](http://127.0.0.1:9/c.png)"
+    (folder / "ode" / "README.md").write_text(card)
+    for page in ("overview_page", "predict_page", "interventions_page"):
+        at = app_pages.open_page(page, folder, monkeypatch, model="ode", data="upload", other="bare")
+        at.file_uploader(key="picture").set_value(("good.png", picture("PNG", (30, 20)), "image/png")).run()
+        shown = [str(part.value) for part in (*at.markdown, *at.caption, *at.error, *at.info, *at.metric)]
+        assert not app_pages.problems(at) and len(shown) > 3, page
+        assert not [text for text in (*shown, *(m.label for m in at.metric)) if "![" in text], page
+
+
 PICTURES = {
     "notes.png": (b"just text", "not an image"),
     "code.png": (b"cos\nsystem\n(S'true'\ntR.", "not an image"),

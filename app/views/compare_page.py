@@ -176,10 +176,10 @@ def _side(pair: Pair, order: int, tokens: str, aligned: bool) -> TokenPathReport
 def _numbers(pair: Pair, paths: tuple[TokenPathReport, TokenPathReport], lenses: tuple[LensReport, LensReport]) -> None:
     """What both say of the chosen image, how often they agree, how far apart the paths are."""
     said = [lens.prediction[-1] for lens in lenses]
-    agree = int((said[0] == said[1]).sum())
+    agree, names = int((said[0] == said[1]).sum()), tuple(map(panels.plain, pair.first.classes))
     panels.numbers([
         *(
-            (f"{name} says", pair.first.classes[int(p[0])], f"Of the chosen image; decided at t = {lens.decision_time[0]:.3g}.")
+            (f"{name} says", names[int(p[0])], f"Of the chosen image; decided at t = {lens.decision_time[0]:.3g}.")
             for name, p, lens in zip(pair.names, said, lenses)
         ),
         ("Same prediction", f"{agree} of {len(said[0])} images", "Of the images that are compared here."),

@@ -1,5 +1,7 @@
 """Overview: what models there are, what the chosen one is, the verdicts on it, each with a link to the page that shows why."""
 
+import re
+
 import streamlit as st
 
 from analysis import figures
@@ -67,10 +69,10 @@ def _verdicts(visit: Visit) -> None:
         st.markdown("**Certificate**")
         for verdict in report.verdicts:
             _verdict(verdict)
-        st.caption(f"{report.subject}: {report.solve}. {report.grounds}; {where}.")
+        st.caption(f"{panels.plain(f'{report.subject}: {report.solve}. {report.grounds}')}; {where}.")
         st.markdown(f":small[{MEANING}]")
         with st.expander("What was left out, and what a reader must know"):
-            st.markdown("\n".join(f"- {line}" for line in (*report.skipped, *report.notes)) or "Nothing.")
+            st.markdown("\n".join(f"- {panels.plain(line)}" for line in (*report.skipped, *report.notes)) or "Nothing.")
         made = panels.remember(
             visit, (report,), name="certificate", title="Certificate", paper=lambda: figures.certificate_table(report),
             command=f"odevit analyze {visit.entry.path} --reports certificate --images {report.images} --out runs/certificate",
@@ -110,7 +112,7 @@ def _list() -> None:
 
 
 def _card(entry: Entry) -> None:
-    """README.md of the model's folder, as plain Markdown without its header."""
+    """README.md of the model's folder, as plain Markdown without its header; pictures become links."""
     path = entry.path / "README.md"
     if not path.is_file():
         panels.nothing("This folder has no README.md.")
@@ -118,5 +120,6 @@ def _card(entry: Entry) -> None:
     text = path.read_text(encoding="utf-8", errors="replace")[:20_000]
     if text.startswith("---"):
         text = text.partition("---")[2].partition("\n---")[2]
+    text = re.sub(r"!+(?=\[)", "", text)
     with st.expander("README.md"):
         st.markdown(text.replace("\n# ", "\n#### ").replace("\n## ", "\n##### "))

@@ -68,7 +68,7 @@ def _numbers(visit: Visit, lens: LensReport) -> None:
 
 def _verdict(visit: Visit, final: int) -> tuple[str, str]:
     """(label, value) of the prediction: right, wrong or unknown, in words and by a sign."""
-    name = visit.classes[final]
+    name = panels.plain(visit.classes[final])
     if visit.label is None:
         return "Prediction", name
     if visit.label == final:

@@ -84,7 +84,8 @@ def _duration(seconds: float) -> str:
 def _numbers(visit: Visit, report: InterventionReport) -> None:
     before, after = (probabilities(z[0]) for z in (report.logits_before, report.logits_after))
     first, last = int(before.argmax()), int(after.argmax())
-    names, moved = visit.classes, f"{report.size[0]:.3g} (state)" if report.size[0] else "0: only the field"
+    names = tuple(map(panels.plain, visit.classes))
+    moved = f"{report.size[0]:.3g} (state)" if report.size[0] else "0: only the field"
     panels.numbers([
         ("Predicted class", names[first] if first == last else f"{names[first]} → {names[last]}", "before → after the change"),
         (f"Probability of {names[first]}", f"{before[first]:.1%} → {after[first]:.1%}", "of the class predicted before"),

@@ -9,7 +9,7 @@ import streamlit as st
 
 from analysis.interventions import Change, KnockOut, KnockOutHead, Patch, Perturb
 from analysis.token_paths import patch_region
-from app import charts
+from app import charts, panels
 from app.state import Visit
 
 MEAN_OF = 8  # images of which the mean state is taken
@@ -144,7 +144,7 @@ def _patch(visit: Visit) -> tuple[Change, str, int]:
     source = int(number.number_input("From image", 0, last, min(1, last), key="source", bind="query-params"))
     pixels, label = visit.data.images[source], int(visit.data.labels[source])
     shown.image(np.moveaxis(pixels.numpy(), 0, -1).squeeze(), width=64)
-    name = f"class {visit.data.classes[label]}" if 0 <= label < len(visit.data.classes) else "class not known"
+    name = f"class {panels.plain(visit.data.classes[label])}" if 0 <= label < len(visit.data.classes) else "class not known"
     same = "; the image itself, so nothing changes" if source == visit.index else ""
     number.caption(f"{name}{same}")
     digest = hashlib.sha256(pixels.numpy().tobytes()).hexdigest()[:16]
