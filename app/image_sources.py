@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import IO
 
 import streamlit as st
+import torch
 
 from odevit.backbone import Backbone
 from odevit.config import DataConfig, from_dict
@@ -53,6 +54,8 @@ def needs_download(name: str) -> bool:
 def images(name: str, split: str, model: Backbone, entry: Entry) -> ImageSet:
     """The images of a source (not an upload), decoded once for all visitors.
 
+    Without labels where the model names no classes and has another number of them.
+
     Raises:
         UserError: data that cannot be read or have other classes than the model.
     """
@@ -63,7 +66,10 @@ def images(name: str, split: str, model: Backbone, entry: Entry) -> ImageSet:
     run = ((entry.config.get("training") or {}).get("run") or {}).get("data")
     settings = from_dict(DataConfig, run, "training.run.data") if run else DataConfig()
     settings = replace(settings, source=given, root=ROOT, download=name in CIFAR, bad_images="skip")
-    return _set(settings, split, config.image_shape, config.in_chans, model.inputs.classes or None, _stamp(given))
+    found = _set(settings, split, config.image_shape, config.in_chans, model.inputs.classes or None, _stamp(given))
+    if len(found.classes) == config.num_classes:
+        return found
+    return replace(found, labels=torch.full_like(found.labels, -1), classes=())  # labels mean nothing to this model
 
 
 @st.cache_resource(max_entries=KEPT_SETS, show_spinner="Reading the images")

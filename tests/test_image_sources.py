@@ -50,6 +50,14 @@ def test_a_dataset_given_at_start_is_read_with_the_classes_of_the_model(ode, mon
     assert found.classes == model.inputs.classes
 
 
+def test_labels_of_other_classes_are_not_known_to_a_model_without_names(ode):
+    model = create_model("odevit_digits", num_classes=2)
+    found = image_sources.images("digits", "val", model, ode)
+    assert set(found.labels.tolist()) == {-1} and found.classes == ()
+    same = image_sources.images("digits", "val", create_model("odevit_digits"), ode)
+    assert set(same.labels.tolist()) == set(range(10))
+
+
 def test_photographs_are_six_different_squares_without_labels():
     found = photographs((32, 32), 3)
     assert found.images.shape == (6, 3, 32, 32) and found.images.dtype == torch.uint8
