@@ -91,3 +91,10 @@ def test_rows_mark_another_status_another_answer_and_a_missing_verdict():
 def test_a_single_model_has_nothing_to_be_compared_with(models, monkeypatch):
     at = open_page(PAGE, models / "ode", monkeypatch)
     assert problems(at) == [] and "No second model in the list" in text_of(at)
+
+
+def test_what_takes_too_long_is_not_started(models, monkeypatch):
+    monkeypatch.setattr("app.views.patience.seconds_of", lambda name, model: 10.0)
+    at = open_page(PAGE, models, monkeypatch, cache=models.parent / "slow", model="ode", other="bare", pairs=1)
+    assert problems(at) == [] and "too long for a page" in text_of(at)
+    assert len(at.get("plotly_chart")) == PLOTS - 2

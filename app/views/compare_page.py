@@ -18,9 +18,11 @@ from app import charts, computing, panels
 from app.loading import Entry, double, models
 from app.state import Visit, other
 from app.views import shared_reports, verdict_pairs
+from app.views.patience import seconds_of, wanted
 from odevit.errors import UserError
 from odevit.flow import find_method
 
+SPECTRA_SOLVES = 200  # cost of eigenvalues and rates at all times, in solves of one image by each
 COUNTS = (1, 2, 4, 8, 16, 32)  # images whose paths and predictions are compared
 TOKENS = {"CLS": "cls", "CLS and patches": "all"}
 AXES = ("shared", "aligned")
@@ -63,6 +65,11 @@ class Pair:
     def name(self, what: str) -> str:
         """Name of a plot, with the second model in it."""
         return f"pair-{what}-" + "".join(c if c.isalnum() or c in "-_" else "-" for c in self.names[1])
+
+    def wanted(self, solves: float, what: str, key: str) -> bool:
+        """Whether to compute what costs as much as so many solves of one image by each model; see `patience.wanted`."""
+        first, second = (seconds_of(visit.hash, visit.model) for visit in self.visits)
+        return wanted(self.first, solves * (1 + second / first), what, key)
 
     def both(self, name: str, images: int = 1) -> Any:
         """A report of both models: two tuples."""
@@ -128,11 +135,12 @@ def _shown(pair: Pair, tokens: str, axes: str, numbers) -> None:
     if paths and lenses:
         with numbers:
             _numbers(pair, paths, lenses)
-    left, right = st.columns(2)
-    with left, panels.section():
-        _spectra(pair)
-    with right, panels.section():
-        _rates(pair)
+    if pair.wanted(SPECTRA_SOLVES, "the eigenvalues and rates of both", "ask_spectra"):
+        left, right = st.columns(2)
+        with left, panels.section():
+            _spectra(pair)
+        with right, panels.section():
+            _rates(pair)
     left, right = st.columns(2)
     with left, panels.section():
         if lenses:
