@@ -119,7 +119,7 @@ def _pair(teacher: Any, student: Any, images: Any, labels: Tensor | None, times,
         times = training.get("control_points") or np.linspace(0, own.solver.horizon, theirs.config.depth + 1)[1:].tolist()
     if len(times) != theirs.config.depth:
         raise UserError(f"times: {len(times)} control times for the {theirs.config.depth} layers of the teacher")
-    labelled = isinstance(images, ImageSet) or labels is not None
+    labelled = labels is not None or (isinstance(images, ImageSet) and int(images.labels.min()) >= 0)
     return _Pair(theirs, own, data, labelled, tuple(map(float, times)), control, basis, training, known)
 
 

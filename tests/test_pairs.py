@@ -94,6 +94,8 @@ def test_the_scores_are_those_of_compare_and_need_no_labels(trained, data):
     assert report.accuracy.tolist() == [scores.teacher_accuracy, scores.student_accuracy] and report.control == "given"
     bare = analysis.pair(taught, own, val.images, times=times)
     assert np.isnan(bare.accuracy).all() and bare.agreement == report.agreement
+    unknown = replace(val, labels=torch.full_like(val.labels, -1))
+    assert np.isnan(analysis.pair(taught, own, unknown, times=times).accuracy).all()
 
 
 def test_both_paths_lie_in_one_basis(trained, data):
