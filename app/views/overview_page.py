@@ -6,6 +6,7 @@ import streamlit as st
 
 from analysis import figures
 from analysis.reports import HistoryReport, Verdict, model_folders
+from analysis.token_paths import solver_in_words
 from app import charts, panels, shell, uploads
 from app.loading import Entry, models
 from app.state import Visit
@@ -54,7 +55,7 @@ def _numbers(visit: Visit) -> None:
 
 def _solver(visit: Visit) -> str:
     solver = visit.model.solver
-    return f"{solver.steps} {solver.method} steps over t in [0, {solver.horizon:g}]"
+    return f"{solver_in_words(solver.method, solver.steps)} over t in [0, {solver.horizon:g}]"
 
 
 def _verdicts(visit: Visit) -> None:

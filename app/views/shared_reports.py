@@ -49,7 +49,7 @@ def rates(visit: Visit, times: Sequence[float]) -> tuple[RatesReport, ...]:
     """Norm, logarithmic norm and abscissa of the Jacobian along the chosen image's path, one report for each of these times."""
     grid = np.asarray(visit.model.grid.times)
     parts = [(f"rates at t = {t:g}", partial(_rates_at, t=t, k=int(np.abs(grid - t).argmin()))) for t in times]
-    return computing.custom(visit, "rates", f"1: {TOLERANCE}", parts)
+    return computing.custom(visit, "rates", f"1: {TOLERANCE}, {list(times)}", parts)
 
 
 def _rates_at(who: Subject, *, t: float, k: int) -> RatesReport:

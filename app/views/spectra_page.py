@@ -70,7 +70,7 @@ def _ranges(visit: Visit, times: Sequence[float]) -> tuple[RangeReport, ...]:
     """The numerical ranges at these times, one part for each."""
     grid = np.asarray(visit.model.grid.times)
     parts = [(f"range at t = {t:g}", partial(_range_at, t=t, k=int(np.abs(grid - t).argmin()))) for t in times]
-    return computing.custom(visit, "ranges", f"1: {ANGLES}, {RANGE_TOLERANCE}", parts)
+    return computing.custom(visit, "ranges", f"1: {ANGLES}, {RANGE_TOLERANCE}, {list(times)}", parts)
 
 
 def _range_at(who: Subject, *, t: float, k: int) -> RangeReport:
