@@ -79,7 +79,7 @@ def plot(
         paper: -> the matplotlib figure of the same, for PDF and PNG.   command: how to compute it without a browser.
     """
     with st.container(border=True):
-        st.markdown(f"**{plain(title)}**")
+        st.markdown(f"**{said(title)}**")
         look.inked(figure, st.context.theme.type == "dark")
         bytes_sent = look.size(figure)
         if bytes_sent > look.MAX_BYTES:
@@ -100,9 +100,9 @@ def plain(text: str) -> str:
     return re.sub(r"([\\`*_{}\[\]<>#|$~^:])", r"\\\1", text)
 
 
-def said(error: Exception) -> str:
-    """An error in one line; names of files and classes in it are text, and no link or picture."""
-    return re.sub(r"([\\`*{}\[\]<>#|$~^])", r"\\\1", " ".join(str(error).split()))
+def said(what: object) -> str:
+    """An error or a title in one line; names of files and classes in it are text, and no link or picture."""
+    return re.sub(r"([\\`*{}\[\]<>#|$~^])", r"\\\1", " ".join(str(what).split()))
 
 
 def downloads(made: Made, name: str, **texts: Callable[[], str]) -> None:
