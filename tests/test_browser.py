@@ -138,7 +138,7 @@ def test_the_time_slider_moves_without_the_server(server, browser):
         sent = []
         session = page.context.new_cdp_session(page)
         session.send("Network.enable")
-        session.on("Network.webSocketFrameSent", sent.append)
+        session.on("Network.webSocketFrameSent", lambda frame: sent.append(frame))
         slider = page.locator(".slider-container").first
         slider.wait_for(timeout=30_000)
         label = page.locator(".slider-container .slider-label").first.text_content()
@@ -196,14 +196,14 @@ def test_pictures_of_every_mode_are_predicted(server, browser):
 
 @pytest.mark.parametrize(
     ("name", "content"),
-    [("notes.png", b"just text"), ("code.png", b"cos\nsystem\n(S'true'\ntR."), ("half.png", encoded("RGB")[:200])],
+    [("notes.png", b"just text"), ("code.png", b"cos\nsystem\n(S'true'\ntR."), ("half.png", encoded("RGB")[:60])],
 )
 def test_what_is_no_picture_gets_one_line_and_the_app_goes_on(server, browser, name, content):
     with visit(browser, server, "predict?model=ode") as page:
         choose_upload(page)
         upload(page, name, content)
         (said,) = errors(page)
-        assert said.startswith(f"{name}: ")
+        assert f"{name}: " in said and "Traceback" not in said
         upload(page, "good.png", encoded("L"))
         assert not errors(page)
 

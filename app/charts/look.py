@@ -132,8 +132,9 @@ def inked(figure: go.Figure, dark: bool) -> go.Figure:
     ink = INK[dark]
     words = {"tickfont": {"color": ink}, "title": {"font": {"color": ink}}}
     solid = any("scene" in trace for trace in figure.data)  # axes that are named would be drawn, so only the kind there is
-    axes = [n for n in figure.layout if n.startswith(("xaxis", "yaxis"))] or ([] if solid else ["xaxis", "yaxis"])
-    scenes = [n for n in figure.layout if n.startswith("scene")] or (["scene"] if solid else [])
+    given = figure.layout.to_plotly_json()
+    axes = [n for n in given if n.startswith(("xaxis", "yaxis"))] or ([] if solid else ["xaxis", "yaxis"])
+    scenes = [n for n in given if n.startswith("scene")] or (["scene"] if solid else [])
     layout = {**dict.fromkeys(axes, words), **dict.fromkeys(scenes, {f"{a}axis": words for a in "xyz"})}
     figure.update_layout(font={"color": ink}, legend={"font": {"color": ink}}, **layout)  # one call: each costs milliseconds
     figure.for_each_annotation(lambda note: note.update(font_color=ink) if note.font.color is None else None)
