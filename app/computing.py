@@ -106,7 +106,7 @@ def _subject(visit: Visit, images: int) -> Subject:
 def _key(visit: Visit, name: str, settings: str, images: int) -> str:
     data = visit.some(images)
     digest = hashlib.sha256(data.images.numpy().tobytes() + data.labels.numpy().tobytes())
-    facts = [visit.hash, visit.entry.stamp, digest.hexdigest(), visit.seed, name, settings, FORMAT]
+    facts = [visit.hash, digest.hexdigest(), visit.seed, name, settings, FORMAT]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:20]
 
 

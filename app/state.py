@@ -75,7 +75,8 @@ class Visit:
     @property
     def name(self) -> str:
         """For file names: model and image."""
-        origin = "".join(c if c.isalnum() or c in "-_" else "-" for c in self.origin)
+        origin = self.data.source if self.origin == "upload" else self.origin  # uploads are told apart by their names
+        origin = "".join(c if c.isalnum() or c in "-_" else "-" for c in origin)
         return f"{self.entry.name}-{origin}-{self.data.split}{self.index}"
 
 

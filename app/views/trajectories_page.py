@@ -14,9 +14,11 @@ from app import charts, computing, panels
 from app.charts.look import thin
 from app.charts.trajectory_charts import Way
 from app.state import Visit
+from app.views.patience import wanted
 
 COUNTS = (1, 2, 4, 8, 16, 32, 64)  # images that can be looked at together
 FIRST = 8
+PATH_SOLVES, FIELD_SOLVES = 8, 250  # cost of the paths of an image (with a JVP at every state) and of the field, in solves
 PLANES = 7  # times of the plane of arrows, at most
 ON_PAPER = 3  # images in a figure of all tokens
 
@@ -58,15 +60,17 @@ def show(visit: Visit) -> None:
     count, by = _controls(visit)
     paths = None
     with panels.section():
-        (paths,) = computing.reports(visit, "token_paths", count)
-        _tokens(visit, paths, count, by)
+        if wanted(visit, PATH_SOLVES * count, f"the paths of {count} images", "ask_paths", "token_paths"):
+            (paths,) = computing.reports(visit, "token_paths", count)
+            _tokens(visit, paths, count, by)
     if paths is None:
         return
     left, right = st.columns(2)
     with left, panels.section("CLS"):
         _numbers(numbers, paths, _cls(visit, count))
     with right, panels.section("The field around it"):
-        _field(visit)
+        if wanted(visit, FIELD_SOLVES, "the field on the plane", "ask_field", "cls_plane"):
+            _field(visit)
     st.subheader("Motion", anchor=False)
     names = tuple(charts.QUANTITIES)
     quantity = st.segmented_control("Over t", names, default="speed", key="motion", bind="query-params", required=True)

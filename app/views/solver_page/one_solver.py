@@ -130,7 +130,7 @@ def _solved(who: Subject, solvers: Sequence[tuple[str, int]]) -> SolverPathsRepo
 
 def _flips(visit: Visit, report: AnswersReport) -> None:
     """Thumbnails of the images that flip, with both predictions and the class."""
-    flips, indices, names = report.flips, visit.indices(len(report.logits)), visit.classes
+    flips, indices, names = report.flips, visit.indices(len(report.logits)), tuple(map(panels.plain, visit.classes))
     name = solver_in_words(report.method, report.steps)
     if not len(flips):
         panels.nothing(f"No prediction of the {len(report.logits)} images flips with {name}.")
