@@ -72,7 +72,8 @@ def test_other_widths_are_aligned_and_this_is_said(models, monkeypatch):
 @pytest.mark.parametrize("name, said", [("rgb", "rgb sees images of (3, 8, 8)"), ("pair", "pair tells 2 classes apart")])
 def test_what_cannot_be_compared_is_said_in_one_box(models, monkeypatch, name, said):
     at = open_page(PAGE, models, monkeypatch, model="ode", other=name)
-    (only,) = problems(at)
+    assert problems(at) == []  # no error: a pair of the shipped models is met by everybody who opens the page
+    (only,) = [box.value.replace("\\", "") for box in at.info]
     assert said in only and not at.get("plotly_chart")
 
 

@@ -90,7 +90,11 @@ def show(visit: Visit) -> None:
         return
     place, numbers = st.container(), st.container()
     with panels.section():
-        pair, tokens, axes = _chosen(visit, offered, place)
+        try:
+            pair, tokens, axes = _chosen(visit, offered, place)
+        except UserError as reason:
+            panels.nothing(f"These two cannot be compared: {panels.plain(str(reason))}.")
+            return
         _shown(pair, tokens, axes, numbers)
 
 
