@@ -100,12 +100,12 @@ def test_models_without_registers_and_discrete_ones(name, models, monkeypatch):
 def test_a_map_that_takes_long_is_asked_for_and_one_that_takes_hours_is_refused(models, monkeypatch):
     from app.views import interventions_page
 
-    monkeypatch.setattr(interventions_page, "_seconds", lambda name, model: 0.5)  # 19 tokens, 5 times: about half a minute
+    monkeypatch.setattr(interventions_page, "seconds_of", lambda name, model: 0.5)  # 19 tokens, 5 times: about half a minute
     at = app_pages.open_page(PAGE, models, monkeypatch, model="ode", where="CLS", cache=models.parent / "fresh")
     assert [toggle.label for toggle in at.toggle] == ["Compute this change at every time (about 26 s)"]
     assert "effect" not in [box.key for box in at.selectbox]
     at.toggle(key="map").set_value(True).run()
     assert not app_pages.problems(at) and "effect" in [box.key for box in at.selectbox]
-    monkeypatch.setattr(interventions_page, "_seconds", lambda name, model: 12.0)
+    monkeypatch.setattr(interventions_page, "seconds_of", lambda name, model: 12.0)
     at = app_pages.open_page(PAGE, models, monkeypatch, model="ode", where="CLS")
     assert any("odevit analyze" in box.value and "10 min" in box.value for box in at.info)

@@ -1,7 +1,6 @@
 """Interventions: change tokens or a head in the middle of the flow, and see what becomes of the class and of the path."""
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 import streamlit as st
@@ -12,14 +11,12 @@ from analysis.interventions import effect_map, intervene, joined
 from analysis.reports import EffectMapReport, InterventionReport
 from app import charts, computing, panels
 from app.state import Visit
-from odevit.evaluate import macs
+from app.views.patience import PART, duration, seconds_of
 
 from .change_controls import Choice, choose
 
 TIMES = 7  # of the map, at most
-SPEED = 3e9  # multiply-adds a second in float64 on one core, with which times are foretold
 PATIENCE, LIMIT = 20, 600  # seconds: what is started unasked, what is started at all
-PART = 1.5  # seconds between two looks at the Stop button
 REFERENCE = "Knock-out and patching as in causal tracing, Meng et al. 2022 (arXiv 2202.05262), the layer replaced by time."
 
 
@@ -61,24 +58,14 @@ def _steps(visit: Visit, t: float) -> float:
 
 def _wanted(solves: float, visit: Visit, what: str, key: str) -> bool:
     """Whether to compute: at once where it is quick, else when a visitor asks for it; never what takes too long for a page."""
-    seconds = solves * _seconds(visit.hash, visit.model)
+    seconds = solves * seconds_of(visit.hash, visit.model)
     if seconds > LIMIT:
         panels.nothing(
-            f"About {_duration(seconds)} on one core for {what}: too long for a page. "
+            f"About {duration(seconds)} on one core for {what}: too long for a page. "
             f"`odevit analyze {visit.entry.path} --reports effects` computes it, and can use a GPU."
         )
         return False
-    return seconds < PATIENCE or st.toggle(f"Compute {what} (about {_duration(seconds)})", key=key, bind="query-params")
-
-
-@st.cache_data(max_entries=16, show_spinner=False)
-def _seconds(name: str, _model: Any) -> float:
-    """About what one solve of one image takes."""
-    return macs(_model) / SPEED
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.0f} h"
+    return seconds < PATIENCE or st.toggle(f"Compute {what} (about {duration(seconds)})", key=key, bind="query-params")
 
 
 def _numbers(visit: Visit, report: InterventionReport) -> None:
@@ -147,7 +134,7 @@ def _times(visit: Visit) -> list[float]:
 
 def _parts(visit: Visit, choice: Choice, t: float, count: int) -> list[computing.Part]:
     """The effects at one time, in pieces after each of which a visitor can stop."""
-    most = max(1, int(PART / (_steps(visit, t) * choice.images * _seconds(visit.hash, visit.model))))
+    most = max(1, int(PART / (_steps(visit, t) * choice.images * seconds_of(visit.hash, visit.model))))
     change = choice.change if choice.tokens is None else choice.change.at("all")
     some = [list(range(first, min(first + most, count))) for first in range(0, count, most)]
     return [(f"changed at t = {t:.4g}", partial(_effects, t=t, change=change, regions=regions)) for regions in some]
