@@ -1,5 +1,7 @@
 """Pages of the app under test: tiny models on disk, and a page opened with Streamlit's AppTest."""
 
+import io
+import zipfile
 from pathlib import Path
 
 import torch
@@ -48,3 +50,18 @@ def digits_images(split: str = "val"):
     from odevit.config import DataConfig
 
     return load(DataConfig(), image_shape=(8, 8), channels=1, splits=(split,), classes=DIGITS)[split]
+
+
+def metrics(at: AppTest) -> dict[str, str]:
+    """The numbers on top of a page without problems, by label."""
+    assert not problems(at)
+    return {metric.label: metric.value for metric in at.metric}
+
+
+def zipped(**files: bytes) -> bytes:
+    """A zip of these files."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, content in files.items():
+            file.writestr(name, content)
+    return buffer.getvalue()

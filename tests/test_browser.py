@@ -10,10 +10,10 @@ import sys
 import time
 import urllib.error
 import urllib.request
-import zipfile
 from contextlib import contextmanager
 
 import pytest
+from app_pages import zipped
 from PIL import Image
 
 from app.shell import CHAPTERS
@@ -206,14 +206,6 @@ def test_what_is_no_picture_gets_one_line_and_the_app_goes_on(server, browser, n
         assert f"{name}: " in said and "Traceback" not in said
         upload(page, "good.png", encoded("L"))
         assert not errors(page)
-
-
-def zipped(**files: bytes) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as file:
-        for name, content in files.items():
-            file.writestr(name, content)
-    return buffer.getvalue()
 
 
 def test_bombs_and_pickles_are_refused_and_a_model_is_taken(server, browser, models):

@@ -16,11 +16,6 @@ def ode(models):
     return odevit.ODEViT.from_pretrained(models / "ode").double().eval()
 
 
-def metrics(at) -> dict[str, str]:
-    assert not app_pages.problems(at)
-    return {metric.label: metric.value for metric in at.metric}
-
-
 def said(at, words: str) -> bool:
     return any(words in text.value for text in [*at.markdown, *at.info])
 
@@ -39,7 +34,7 @@ def test_numbers_flips_and_margins_are_those_of_the_analyses(models, ode, monkey
     at = app_pages.open_page(PAGE, models, monkeypatch, model="ode", among=16, method="rk4")
     data, where = app_pages.digits_images(), chosen(16)
     images, labels = ode.preprocess(data.images[where]).double(), data.labels[where]
-    numbers, x = metrics(at), ode.trajectory(images[:1]).x
+    numbers, x = app_pages.metrics(at), ode.trajectory(images[:1]).x
     assert numbers["Trained solver"] == "euler, 4 steps"
     assert numbers["No-flip radius, this image"] == f"{float(no_flip_radius(ode, x[-1])):.3g}"
     seen = observed_order(ode.field, x[0], ode.grid, batch_dims=1)
@@ -84,7 +79,7 @@ def test_steps_of_a_net_end_at_its_layers(models, monkeypatch):
 def test_an_adaptive_model_has_no_euler_error(models, tmp_path, monkeypatch):
     odevit.ODEViT.from_pretrained(models / "ode", method="dopri5").save_pretrained(tmp_path / "models" / "adaptive")
     at = app_pages.open_page(PAGE, tmp_path / "models", monkeypatch, among=16)
-    numbers = metrics(at)
+    numbers = app_pages.metrics(at)
     assert numbers["Trained solver"] == "dopri5" and "Observed order" not in numbers
     assert said(at, "belongs to Euler steps, and this model is solved by dopri5")
 

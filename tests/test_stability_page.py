@@ -16,11 +16,6 @@ def ode(models):
     return odevit.ODEViT.from_pretrained(models / "ode").double().eval()
 
 
-def metrics(at) -> dict[str, str]:
-    assert not app_pages.problems(at)
-    return {metric.label: metric.value for metric in at.metric}
-
-
 def said(at, words: str) -> bool:
     return any(words in text.value for text in at.markdown)
 
@@ -38,13 +33,13 @@ def test_exponents_and_growth_are_those_of_the_analyses(models, ode, monkeypatch
     pixels = app_pages.digits_images().images[3]
     x0 = ode.initial_state(ode.preprocess(pixels).double())
     finite = finite_time_exponents(ode.field, x0, ode.grid, "euler", 2, batch_dims=1)
-    numbers = metrics(at)
+    numbers = app_pages.metrics(at)
     assert numbers["λ₁, finite-time (1/t)"] == f"{finite.exponents[0, 0]:.3g}" and "QR" in list(numbers)[1]
     assert numbers["Kaplan-Yorke dimension"].startswith("> ")
     assert numbers["Growth of this perturbation"] == growth(ode, pixels, noisy(pixels, 0.2, 5))
     assert said(at, "finite-time, T = 4") and said(at, "between (measured)") and said(at, "vacuous")
     at.slider(key="noise").set_value(0.0).run()
-    assert "Growth of this perturbation" not in metrics(at) and any("the same" in box.value for box in at.info)
+    assert "Growth of this perturbation" not in app_pages.metrics(at) and any("the same" in box.value for box in at.info)
 
 
 def test_squares_are_covered_and_painted_where_the_sliders_say(models, ode, monkeypatch):
@@ -54,12 +49,13 @@ def test_squares_are_covered_and_painted_where_the_sliders_say(models, ode, monk
         at.slider(key=key).set_value(value).run()
     square = covered((8, 8), (4, 4), 2, 0, 2)
     key = "Growth of this perturbation"
-    assert metrics(at)[key] == growth(ode, pixels, filled(pixels, square, [255 * m for m in ode.inputs.mean]))
+    assert app_pages.metrics(at)[key] == growth(ode, pixels, filled(pixels, square, [255 * m for m in ode.inputs.mean]))
     click(at, "fill", "white")
-    assert metrics(at)[key] == growth(ode, pixels, filled(pixels, square, [255]))
+    assert app_pages.metrics(at)[key] == growth(ode, pixels, filled(pixels, square, [255]))
     click(at, "disturb", "Paint")
     at.color_picker(key="colour").set_value("#0080ff").run()
-    assert metrics(at)[key] == growth(ode, pixels, filled(pixels, square, [0, 128, 255])) and said(at, "painted #0080ff")
+    painted = filled(pixels, square, [0, 128, 255])
+    assert app_pages.metrics(at)[key] == growth(ode, pixels, painted) and said(at, "painted #0080ff")
 
 
 @pytest.mark.slow

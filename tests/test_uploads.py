@@ -1,21 +1,12 @@
 """A model in a zip: what is refused, and that nothing is written outside its folder."""
 
-import io
-import zipfile
 
 import pytest
+from app_pages import zipped
 
 from app import uploads
 from odevit import ODEViT
 from odevit.errors import UserError
-
-
-def zipped(**files: bytes) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as file:
-        for name, content in files.items():
-            file.writestr(name, content)
-    return buffer.getvalue()
 
 
 def test_a_model_in_a_zip_loads_as_it_was(models, tmp_path):
