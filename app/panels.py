@@ -12,7 +12,7 @@ import streamlit as st
 from analysis.reports import Report
 from odevit.errors import NonFiniteError, UserError
 
-from . import computing, exports
+from . import computing, exports, nearness
 from .charts import look
 from .exports import Made
 from .state import Visit
@@ -68,31 +68,43 @@ def nothing(text: str) -> None:
 
 
 def plot(
-    visit: Visit, figure: Any, reports: Sequence[Report], *, name: str, title: str, status: str, what: str,
-    paper: Callable[[], Any] | None = None, note: str = "", command: str = "",
+    visit: Visit, figure: Callable[[], Any], reports: Sequence[Report], *, name: str, title: str, status: str, what: str,
+    paper: Callable[[], Any] | None = None, note: str = "", command: str = "", first: bool = False,
 ) -> None:  # fmt: skip
-    """A plot with its title, status, explanation and downloads.
+    """A plot with its title, status, explanation and downloads, drawn when it comes near the screen.
 
     Args:
-        figure: plotly.   reports: what it shows.   name: stable and unique in the app, part of file names.
+        figure: -> plotly figure.   reports: what it shows.   name: stable and unique in the app, part of file names.
         status: measured, proven or vacuous.   what: formula and reference, Markdown.   note: side, residual, what was left out.
         paper: -> the matplotlib figure of the same, for PDF and PNG.   command: how to compute it without a browser.
+        first: on the first screen of its page, so that it is drawn at once.
     """
+    made = remember(visit, reports, name=name, title=title, paper=paper, command=command)
+    if first:
+        st.session_state.setdefault("near", set()).add(name)
     with st.container(border=True):
         st.markdown(f"**{said(title)}**")
-        look.inked(figure, st.context.theme.type == "dark")
-        bytes_sent = look.size(figure)
-        if bytes_sent > look.MAX_BYTES:
-            nothing(f"This plot would send {bytes_sent / 1e6:.1f} MB to the browser (limit {look.MAX_BYTES / 1e6:.0f} MB).")
+        _body(figure, made, name, status, what, note)
+
+
+@st.fragment
+def _body(figure: Callable[[], Any], made: Made, name: str, status: str, what: str, note: str) -> None:
+    """What a plot is below its title; a fragment, since it comes near by itself."""
+    if not nearness.near(name, look.HEIGHT):
+        return
+    with section():
+        drawn = look.inked(figure(), st.context.theme.type == "dark")
+        sent = look.size(drawn)
+        if sent > look.MAX_BYTES:
+            nothing(f"This plot would send {sent / 1e6:.1f} MB to the browser (limit {look.MAX_BYTES / 1e6:.0f} MB).")
         else:
-            st.plotly_chart(figure, key=f"plot {name}", width="stretch", config=CONFIG)
+            st.plotly_chart(drawn, key=f"plot {name}", width="stretch", config=CONFIG, alt=made.title)
         colour, icon = STATUS[status]
         st.markdown(f":{colour}-badge[{icon} {status}] {f'&nbsp; :small[{note}]' if note else ''}")
-        made = remember(visit, reports, name=name, title=title, paper=paper, command=command)
         with st.expander("What is this?"):
             st.markdown(what)
             st.code(made.command, language="bash", wrap_lines=True)
-        downloads(made, name, html=lambda: figure.to_html(include_plotlyjs=True, auto_play=False))
+        downloads(made, name, html=lambda: drawn.to_html(include_plotlyjs=True, auto_play=False))
 
 
 def plain(text: str) -> str:

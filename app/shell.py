@@ -11,7 +11,7 @@ from typing import Any
 import streamlit as st
 from PIL import Image, ImageDraw
 
-from . import panels, sidebar, time_link
+from . import nearness, panels, sidebar, time_link
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,9 @@ def _icon() -> Image.Image:
 
 
 def _open(chapter: Chapter) -> None:
+    if st.session_state.get("chapter") != chapter.path:
+        nearness.forget()
+        st.session_state["chapter"] = chapter.path
     _show(chapter.module, st.session_state["visit"])
 
 

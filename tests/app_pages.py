@@ -35,7 +35,7 @@ def open_page(page: str, folder: Path, monkeypatch, cache: Path | None = None, *
     monkeypatch.setenv("ODEVIT_APP_FOLDERS", str(folder))
     monkeypatch.setenv("ODEVIT_APP_CACHE", str(cache or folder.parent / "cache"))
     at = AppTest.from_string(SCRIPT.format(page=page), default_timeout=60)
-    for name, value in query.items():
+    for name, value in {"draw": "all", **query}.items():
         at.query_params[name] = str(value)
     return at.run()
 

@@ -19,17 +19,17 @@ REST = 1500  # milliseconds after which the app has told the server where the sl
 WIDTH, HEIGHT = 1440, 900
 
 _SETTLE = """async ([title, settled, limit, clicked]) => {
-  const there = () => {
-    const app = document.querySelector('[data-testid="stApp"]'), head = document.querySelector('h2');
-    const charts = [...document.querySelectorAll('[data-testid="stPlotlyChart"]')];
-    return app?.dataset.testScriptState === 'notRunning' && head?.innerText === title
-      && charts.every((chart) => chart.querySelector('.main-svg'))
-      && !document.querySelector('[data-testid="stSkeleton"], [data-stale="true"]');
-  };
-  let since = null;
+  const shown = (chart) => { const box = chart.getBoundingClientRect(); return box.top < innerHeight && box.bottom > 0; };
+  const rests = () => document.querySelector('[data-testid="stApp"]')?.dataset.testScriptState === 'notRunning'
+    && document.querySelector('h2')?.innerText === title;
+  const there = () => document.querySelector('h2')?.innerText === title
+    && [...document.querySelectorAll('[data-testid="stPlotlyChart"]')].every((c) => !shown(c) || c.querySelector('.main-svg'))
+    && ![...document.querySelectorAll('[data-testid="stSkeleton"], [data-stale="true"]')].some(shown);
+  let since = null, ran = false;
   while (performance.now() < limit) {
     await new Promise(requestAnimationFrame);
-    if (!there()) since = null;
+    ran ||= rests();
+    if (!ran || !there()) since = null;
     else if (since === null) since = performance.now();
     else if (performance.now() - since > settled)
       return (since - (clicked ? window.clicked : 0)) / 1000;

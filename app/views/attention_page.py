@@ -113,8 +113,8 @@ def _maps(visit: Visit, report: AttentionReport, rows: AttentionRowsReport, own_
     )  # fmt: skip
     paper = partial(figures.cls_attention, report, picture=visit.image) if rows.query == 0 else None
     panels.plot(
-        visit, charts.head_maps(rows, visit.image, at=visit.t, own_scale=own_scale), [rows], name="attention-maps",
-        title="Where the query looks, over time", status="measured", what=_MAPS, paper=paper,
+        visit, partial(charts.head_maps, rows, visit.image, at=visit.t, own_scale=own_scale), [rows], name="attention-maps",
+        first=True, title="Where the query looks, over time", status="measured", what=_MAPS, paper=paper,
         note=" ".join(filter(None, parts)),
     )  # fmt: skip
 
@@ -122,7 +122,7 @@ def _maps(visit: Visit, report: AttentionReport, rows: AttentionRowsReport, own_
 def _entropy(visit: Visit, report: AttentionReport, query: int | None) -> None:
     """How wide each head looks."""
     panels.plot(
-        visit, charts.head_entropy(report, 0, query), [report], name="attention-entropy", title="Entropy of each head",
+        visit, partial(charts.head_entropy, report, 0, query), [report], name="attention-entropy", title="Entropy of each head",
         status="measured", what=_ENTROPY, note=_of(visit, query), paper=partial(figures.attention_heads, report),
     )  # fmt: skip
 
@@ -141,7 +141,8 @@ def _distance(visit: Visit, report: AttentionReport, query: int | None) -> None:
     patch = None if query is None else query - patches.start
     note = "Mean over all patches." if query is None else _of(visit, query)
     panels.plot(
-        visit, charts.head_distance(report, 0, patch), [report], name="attention-distance", title="Distance of each head",
+        visit, partial(charts.head_distance, report, 0, patch), [report], name="attention-distance",
+        title="Distance of each head",
         status="measured", what=_DISTANCE, note=note, paper=partial(figures.attention_heads, report),
     )  # fmt: skip
 
@@ -149,8 +150,8 @@ def _distance(visit: Visit, report: AttentionReport, query: int | None) -> None:
 def _shares(visit: Visit, report: AttentionReport, rows: AttentionRowsReport) -> None:
     """What attention goes to: of the query and of all tokens."""
     panels.plot(
-        visit, charts.attention_shares(report, rows), [report, rows], name="attention-shares", title="Where attention goes",
-        status="measured", what=_SHARES, note="Mean over heads; shares of one query sum to 1.",
+        visit, partial(charts.attention_shares, report, rows), [report, rows], name="attention-shares",
+        title="Where attention goes", status="measured", what=_SHARES, note="Mean over heads; shares of one query sum to 1.",
         paper=partial(figures.attention_mass, report),
     )  # fmt: skip
 
@@ -161,6 +162,6 @@ def _registers(visit: Visit, rows: AttentionRowsReport) -> None:
         panels.nothing("This model has no registers: outside the image there is only CLS.")
         return
     panels.plot(
-        visit, charts.register_shares(rows), [rows], name="attention-registers", title="CLS and registers one by one",
+        visit, partial(charts.register_shares, rows), [rows], name="attention-registers", title="CLS and registers one by one",
         status="measured", what=_REGISTERS, note="Mean over heads.",
     )  # fmt: skip

@@ -164,8 +164,8 @@ def _paths(pair: Pair, tokens: str, axes: str) -> tuple[TokenPathReport, TokenPa
     forced = f"Widths {widths[0]} and {widths[1]} differ, so that no axes are shared: " if widths[0] != widths[1] else ""
     how = "principal axes of each, the second's turned onto the first's (Procrustes)" if aligned else "axes of both pooled"
     panels.plot(
-        pair.first, charts.paired_paths(first, second, pair.names, at=pair.first.t), (first, second), name=pair.name("paths"),
-        title="Paths of both models on common axes", status="measured", what=_PATHS,
+        pair.first, partial(charts.paired_paths, first, second, pair.names, at=pair.first.t), (first, second),
+        name=pair.name("paths"), first=True, title="Paths of both models on common axes", status="measured", what=_PATHS,
         note=f"{forced}{how}; {pair.count} images; the slider moves both at equal shares of their ways.",
         paper=partial(paired_figure, first, second, pair.names),
     )  # fmt: skip
@@ -201,9 +201,10 @@ def _numbers(pair: Pair, paths: tuple[TokenPathReport, TokenPathReport], lenses:
 
 def _chances(pair: Pair, lenses: tuple[LensReport, LensReport]) -> None:
     """Probabilities at T."""
-    made = charts.paired_chances(lenses, pair.names, pair.first.classes, pair.first.label)
+    made = partial(charts.paired_chances, lenses, pair.names, pair.first.classes, pair.first.label)
     panels.plot(
-        pair.first, made, lenses, name=pair.name("chances"), title="Class probabilities at T", status="measured", what=_CHANCES,
+        pair.first, made, lenses, name=pair.name("chances"), first=True, title="Class probabilities at T", status="measured",
+        what=_CHANCES,
         note="The chosen image.", command=pair.command, paper=_beside("logit_lens", [[lens] for lens in lenses], pair),
     )  # fmt: skip
 
@@ -211,7 +212,8 @@ def _chances(pair: Pair, lenses: tuple[LensReport, LensReport]) -> None:
 def _decisions(pair: Pair, lenses: tuple[LensReport, LensReport]) -> None:
     """Probability of the final class along the way."""
     panels.plot(
-        pair.first, charts.paired_decisions(lenses, pair.names, pair.first.classes), lenses, name=pair.name("decisions"),
+        pair.first, partial(charts.paired_decisions, lenses, pair.names, pair.first.classes), lenses,
+        name=pair.name("decisions"),
         title="Probability of the final class along the way", status="measured", what=_DECISIONS, note="The chosen image.",
         command=pair.command, paper=_beside("logit_lens", [[lens] for lens in lenses], pair),
     )  # fmt: skip
@@ -220,7 +222,7 @@ def _decisions(pair: Pair, lenses: tuple[LensReport, LensReport]) -> None:
 def _speeds(pair: Pair, paths: tuple[TokenPathReport, TokenPathReport]) -> None:
     """How fast CLS moves."""
     panels.plot(
-        pair.first, charts.paired_speeds(paths, pair.names), paths, name=pair.name("speeds"), title="Speed of CLS",
+        pair.first, partial(charts.paired_speeds, paths, pair.names), paths, name=pair.name("speeds"), title="Speed of CLS",
         status="measured", what=_SPEEDS, note=f"{pair.count} images.", command=pair.command,
         paper=partial(paired_speeds, *paths, pair.names),
     )  # fmt: skip
@@ -244,7 +246,8 @@ def _spectra(pair: Pair) -> None:
     residual = max(float(np.nan_to_num(r.residuals).max()) for group in spectra for r in group)
     groups = [[list(group), region, h] for group, region, h in zip(spectra, regions, steps)]
     panels.plot(
-        pair.first, charts.paired_spectra(spectra, regions, steps, pair.names, at=pair.first.t), [*spectra[0], *spectra[1]],
+        pair.first, partial(charts.paired_spectra, spectra, regions, steps, pair.names, at=pair.first.t),
+        [*spectra[0], *spectra[1]],
         name=pair.name("spectra"), title="Eigenvalues of both Jacobians, both stability regions", status="measured",
         what=_SPECTRA, note=" ".join([f"Of largest modulus; residual up to {residual:.0e} 1/t.", *solvers]),
         command=pair.command, paper=_beside("jacobian_eigenvalues", groups, pair),
@@ -266,7 +269,7 @@ def _rates(pair: Pair) -> None:
     exact = all(r.dense for group in rates for r in group)
     side = "exact, by LAPACK" if exact else f"Ritz values, found from below, residual up to {residual:.0e} 1/t"
     panels.plot(
-        pair.first, charts.paired_rates(rates, pair.names), [*rates[0], *rates[1]], name=pair.name("rates"),
+        pair.first, partial(charts.paired_rates, rates, pair.names), [*rates[0], *rates[1]], name=pair.name("rates"),
         title="Norm and logarithmic norm of J", status="measured", what=_RATES, note=f"The chosen image; {side}.",
         command=pair.command, paper=_beside("norms_over_time", [[list(group)] for group in rates], pair),
     )  # fmt: skip

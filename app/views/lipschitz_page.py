@@ -91,8 +91,8 @@ def _over_time(visit: Visit, bounds) -> None:
     empty = sum(r.vacuous for r in bounds)
     said = f"upper is vacuous at {empty} of {len(bounds)} times; " if empty else ""
     panels.plot(
-        visit, charts.bounds_over_time(bounds), bounds, name="lipschitz", title="Bounds of ‖J‖ over t", what=_OVER_TIME,
-        status="proven" if np.isfinite([_first(r.local) for r in bounds]).all() else "vacuous",
+        visit, partial(charts.bounds_over_time, bounds), bounds, name="lipschitz", first=True, title="Bounds of ‖J‖ over t",
+        what=_OVER_TIME, status="proven" if np.isfinite([_first(r.local) for r in bounds]).all() else "vacuous",
         note=f"local and upper are proven, lower and ascent measured (relative residual up to "
         f"{max(_first(r.residual) for r in bounds):.0e}); {said}this image, 2-norm",
         paper=partial(figures.lipschitz_over_time, bounds),
@@ -111,7 +111,8 @@ def _flow(visit: Visit) -> None:
     assert measured is None or isinstance(measured, LyapunovReport)
     with slot:
         panels.plot(
-            visit, charts.flow_stretch(flow, measured), [flow] if measured is None else [flow, measured], name="flow-bound",
+            visit, partial(charts.flow_stretch, flow, measured), [flow] if measured is None else [flow, measured],
+            name="flow-bound", first=True,
             title="What the flow can stretch", status="measured", what=_FLOW, note=_flow_note(visit, flow, measured),
         )  # fmt: skip
 
@@ -133,7 +134,7 @@ def _branch(visit: Visit, bounds, branch: str) -> None:
     here, beyond = (charts.sharpest(bounds[-1], branch, local=local)[2:] or "none" for local in (True, False))
     proven = any(part.status == "proven" for name, part in bounds[-1].parts.items() if name.startswith(f"{branch} "))
     panels.plot(
-        visit, charts.branch_over_time(bounds, branch), bounds, name=f"lipschitz-{title.lower()}", title=title,
+        visit, partial(charts.branch_over_time, bounds, branch), bounds, name=f"lipschitz-{title.lower()}", title=title,
         status="proven" if proven else "vacuous", what=_BRANCH[branch],
         note=f"sharpest at t = {bounds[-1].t:.3g}: “{here}” at the state, “{beyond}” beyond it",
     )  # fmt: skip
@@ -145,7 +146,7 @@ def _by_name(visit: Visit, bounds) -> None:
     report = min(bounds, key=lambda r: abs(r.t - at))
     hidden = sum(bool(np.isinf(part.values).any() or part.value <= 0) for part in report.parts.values())
     panels.plot(
-        visit, charts.bounds_by_name(bounds, at=at), bounds, name="lipschitz-parts", title="Every bound by name",
+        visit, partial(charts.bounds_by_name, bounds, at=at), bounds, name="lipschitz-parts", title="Every bound by name",
         status="proven", what=_NAMES, paper=partial(figures.lipschitz_parts, [report]),
         note=f"lower, ascent: measured; sharpest of the whole field at t = {report.t:.3g}: {charts.sharpest_whole(report)}"
         + (f"; {hidden} that a logarithmic axis cannot show are in the table" if hidden else ""),

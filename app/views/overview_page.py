@@ -1,6 +1,7 @@
 """Overview: what models there are, what the chosen one is, the verdicts on it, each with a link to the page that shows why."""
 
 import re
+from functools import partial
 
 import streamlit as st
 
@@ -97,8 +98,8 @@ def _training(visit: Visit) -> None:
         panels.nothing("This folder has no log.csv, so there are no training curves.")
         return
     panels.plot(
-        visit, charts.training_history(report), [report], name="training", title="Training", status="measured", what=TRAINING,
-        note=f"{len(report.epoch)} epochs", paper=lambda: figures.training_curves(report),
+        visit, partial(charts.training_history, report), [report], name="training", title="Training", status="measured",
+        what=TRAINING, note=f"{len(report.epoch)} epochs", paper=lambda: figures.training_curves(report),
         command=f"odevit figures {visit.entry.path} --only training_curves --out runs/figures",
     )  # fmt: skip
 

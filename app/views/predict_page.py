@@ -80,11 +80,12 @@ def _story(visit: Visit, lens: LensReport, attention: AttentionReport) -> None:
     """Image, attention and probabilities under one slider."""
     hidden = int((~lens.resolved[:, 0]).sum())
     unsure = f"a flip could hide in {hidden} of {len(lens.resolved)} steps" if lens.linear else "final norm: no flip bound"
-    figure = charts.prediction_over_time(
-        lens, attention, visit.image, label=visit.label, names=visit.classes, at=visit.t
+    figure = partial(
+        charts.prediction_over_time, lens, attention, visit.image, label=visit.label, names=visit.classes, at=visit.t
     )  # fmt: skip
     panels.plot(
-        visit, figure, [lens, attention], name="logit-lens", title="Image, attention of CLS and probabilities over time",
+        visit, figure, [lens, attention], name="logit-lens", first=True,
+        title="Image, attention of CLS and probabilities over time",
         status="measured", what=_LENS, paper=partial(figures.logit_lens, lens, 0, label=visit.label, names=visit.classes),
         note=" ".join(filter(None, (f"{lens.provenance.dtype}; {unsure}.", charts.frames_note(len(lens.time))))),
     )  # fmt: skip
@@ -116,8 +117,8 @@ def _margin(visit: Visit, lens: LensReport, labels: list[int] | None) -> None:
         "no labels" if labels is None else f"{int((lens.prediction[-1] != np.array(labels)).sum())} of {len(labels)} wrong at T"
     )
     panels.plot(
-        visit, charts.margin_over_time(lens, 0, labels), [lens], name="margin", title="Margin over time", status="measured",
-        what=_MARGIN, note=f"{lens.margin.shape[1]} images; {wrong}.",
+        visit, partial(charts.margin_over_time, lens, 0, labels), [lens], name="margin", title="Margin over time",
+        status="measured", what=_MARGIN, note=f"{lens.margin.shape[1]} images; {wrong}.",
     )  # fmt: skip
 
 
@@ -125,7 +126,7 @@ def _shares(visit: Visit, lens: LensReport, labels: list[int] | None) -> None:
     """When the classes of all images are decided."""
     median = float(np.median(lens.decision_time))
     panels.plot(
-        visit, charts.decision_shares(lens, 0, labels), [lens], name="decision-times", title="Decided by time t",
+        visit, partial(charts.decision_shares, lens, 0, labels), [lens], name="decision-times", title="Decided by time t",
         status="measured", what=_SHARES, note=f"{lens.margin.shape[1]} images; median t* = {median:.4g} layers.",
         paper=partial(figures.decision_times, lens, labels),
     )  # fmt: skip

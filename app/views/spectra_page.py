@@ -128,8 +128,9 @@ def _plane(visit: Visit, spectra, rates) -> None:
     region = None if reason else _region(visit)
     steps = () if reason else _steps(visit, spectra, h)
     panels.plot(
-        visit, charts.eigenvalue_plane(spectra, rates, steps, region, ranges, h=h, at=visit.t),
-        [*spectra, *rates, *steps, *ranges], name="eigenvalues", title="Eigenvalues of the Jacobian, and its rates over t",
+        visit, partial(charts.eigenvalue_plane, spectra, rates, steps, region, ranges, h=h, at=visit.t),
+        [*spectra, *rates, *steps, *ranges], name="eigenvalues", first=True,
+        title="Eigenvalues of the Jacobian, and its rates over t",
         status="measured", what=_PLANE, note=_plane_note(visit, spectra, steps, ranges, reason),
         paper=partial(figures.jacobian_eigenvalues, spectra, region, h),
     )  # fmt: skip
@@ -165,7 +166,7 @@ def _plane_note(visit: Visit, spectra, steps, ranges, reason: str) -> str:
 
 def _normality(visit: Visit, spectra, rates) -> None:
     panels.plot(
-        visit, charts.departure(spectra, rates), [*rates, *spectra], name="normality", title="How far from normal",
+        visit, partial(charts.departure, spectra, rates), [*rates, *spectra], name="normality", title="How far from normal",
         status="measured", what=_NORMAL, paper=partial(figures.norms_over_time, rates),
         note="differences of values found by iteration, no bounds" if not rates[0].dense else "exact to rounding",
     )  # fmt: skip
@@ -175,7 +176,8 @@ def _convergence(visit: Visit, spectra) -> None:
     late = "; ".join(f"t = {r.t:g}: {r.remark}" for r in spectra if r.remark)
     found, asked, _ = _converged(spectra)
     panels.plot(
-        visit, charts.convergence(spectra), spectra, name="residuals", title="How exact the eigenvalues are", status="measured",
+        visit, partial(charts.convergence, spectra), spectra, name="residuals", title="How exact the eigenvalues are",
+        status="measured",
         what=_RESIDUAL, note=late or f"{found} of {asked} within the tolerance {spectra[0].tolerance:g} of the largest",
     )  # fmt: skip
 
@@ -192,8 +194,8 @@ def _influence(visit: Visit) -> None:
         st.caption("Click a patch, or choose CLS or a register above.")
     with right:
         panels.plot(
-            visit, charts.influence_maps(reports, layout, visit.image, token, onto=way == WAYS[0]), reports, name="influence",
-            title=f"Influence {way}: {names[token]}", status="measured", what=_INFLUENCE,
+            visit, partial(charts.influence_maps, reports, layout, visit.image, token, onto=way == WAYS[0]), reports,
+            name="influence", title=f"Influence {way}: {names[token]}", status="measured", what=_INFLUENCE,
             note="this image, each time by itself; closed form, exact to rounding; its own block is left out of the colours, "
             "which reach to the largest patch",
             paper=partial(figures.block_influence, reports),

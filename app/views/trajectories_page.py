@@ -107,8 +107,8 @@ def _tokens(visit: Visit, paths: TokenPathReport, count: int, by: Way) -> None:
     left, right = st.columns(2)
     with left:
         panels.plot(
-            visit, charts.token_plane(paths, classes, visit.classes, by=by, at=visit.t), used, name="token-paths",
-            title="Paths of the tokens, two principal axes", status="measured", note=note, paper=on_paper,
+            visit, partial(charts.token_plane, paths, classes, visit.classes, by=by, at=visit.t), used, name="token-paths",
+            first=True, title="Paths of the tokens, two principal axes", status="measured", note=note, paper=on_paper,
             what=f"{_PCA}\n\nRing: $t = 0$. The slider moves a marker along every path.",
         )  # fmt: skip
     with right:
@@ -116,7 +116,7 @@ def _tokens(visit: Visit, paths: TokenPathReport, count: int, by: Way) -> None:
             panels.nothing(f"The state has {paths.coordinates.shape[-1]} channels, three principal axes need 3.")
             return
         panels.plot(
-            visit, charts.token_space(paths, classes, visit.classes, by=by), used, name="token-paths-3d",
+            visit, partial(charts.token_space, paths, classes, visit.classes, by=by), used, name="token-paths-3d",
             title="Paths of the tokens, three principal axes", status="measured", note=note, what=_PCA,
             paper=partial(token_trajectories_3d, paths, images=range(min(ON_PAPER, count)), classes=classes),
         )  # fmt: skip
@@ -148,7 +148,7 @@ def _cls(visit: Visit, count: int) -> TokenPathReport:
     wrong = int((lens.prediction[-1] != labels)[known].sum())
     said = f"{wrong} of {int(known.sum())} predicted wrong." if known.any() else "No labels: colour tells the prediction."
     panels.plot(
-        visit, charts.cls_by_class(cls, lens, given, visit.classes), [cls, lens], name="cls-paths",
+        visit, partial(charts.cls_by_class, cls, lens, given, visit.classes), [cls, lens], name="cls-paths",
         title="Paths of CLS by class", status="measured", what=_CLS,
         note=_joined(said, _grounds(cls).replace("1 tokens", "CLS")),
         paper=partial(figures.cls_trajectory, cls, lens, labels=given if known.all() else None, names=visit.classes),
@@ -176,7 +176,7 @@ def _field(visit: Visit) -> None:
     planes: tuple[PlaneReport, ...] = computing.custom(visit, "cls_planes", f"1: {chosen}", parts)
     off = float(np.nanmedian([p.off_plane for p in planes]))
     panels.plot(
-        visit, charts.vector_field(planes, at=visit.t), planes, name="field-plane", status="measured", what=_FIELD,
+        visit, partial(charts.vector_field, planes, at=visit.t), planes, name="field-plane", status="measured", what=_FIELD,
         title="Vector field on the plane of the CLS path", note=f"{off:.0%} of the velocity points out of the plane (median).",
         paper=partial(figures.field_plane, planes[len(planes) // 2]),
     )  # fmt: skip
@@ -190,7 +190,7 @@ def _motion(visit: Visit, paths: TokenPathReport, quantity: str) -> None:
     """One quantity of the motion over t."""
     by = "exact derivatives" if paths.derivatives == "exact" else "by differences of the saved states"
     panels.plot(
-        visit, charts.token_motion(paths, quantity), [paths], name="token-motion", title="Motion over t",
+        visit, partial(charts.token_motion, paths, quantity), [paths], name="token-motion", title="Motion over t",
         status="measured", what=_MOTION, note=f"{by}; {_grounds(paths)}", paper=partial(figures.token_motion, paths),
     )  # fmt: skip
 
@@ -199,8 +199,8 @@ def _shape(visit: Visit, paths: TokenPathReport) -> None:
     """Straightness and turning of every path."""
     median = float(np.nanmedian(paths.straightness))
     panels.plot(
-        visit, charts.path_shape(paths), [paths], name="path-shape", title="Straightness and turning", status="measured",
-        what=_SHAPE, note=_joined(f"Median straightness {median:.3f}.", charts.dots_left_out(paths)),
+        visit, partial(charts.path_shape, paths), [paths], name="path-shape", title="Straightness and turning",
+        status="measured", what=_SHAPE, note=_joined(f"Median straightness {median:.3f}.", charts.dots_left_out(paths)),
         paper=partial(figures.token_motion, paths),
     )  # fmt: skip
 
@@ -208,7 +208,7 @@ def _shape(visit: Visit, paths: TokenPathReport) -> None:
 def _alike(visit: Visit, paths: TokenPathReport) -> None:
     """Cosines and distance from equal tokens."""
     panels.plot(
-        visit, charts.token_alikeness(paths), [paths], name="token-alikeness", title="How alike the tokens are",
+        visit, partial(charts.token_alikeness, paths), [paths], name="token-alikeness", title="How alike the tokens are",
         status="measured", what=_ALIKE, note=f"Median over {paths.norm.shape[1]} images, band 10 % to 90 %.",
         paper=partial(figures.token_collapse, paths),
     )  # fmt: skip
@@ -217,7 +217,7 @@ def _alike(visit: Visit, paths: TokenPathReport) -> None:
 def _ranks(visit: Visit, paths: TokenPathReport) -> None:
     """Ranks and clusters."""
     panels.plot(
-        visit, charts.token_ranks(paths), [paths], name="token-ranks", title="Ranks and clusters of the state",
+        visit, partial(charts.token_ranks, paths), [paths], name="token-ranks", title="Ranks and clusters of the state",
         status="measured", what=_RANKS, note=f"Clusters: cosine above {1 - paths.delta:g}.",
         paper=partial(figures.token_collapse, paths),
     )  # fmt: skip

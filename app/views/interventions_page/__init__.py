@@ -83,7 +83,7 @@ def _numbers(visit: Visit, report: InterventionReport) -> None:
 
 def _class_plot(visit: Visit, report: InterventionReport) -> None:
     panels.plot(
-        visit, charts.class_effect(report, visit.classes, label=visit.label), [report], name="class_effect",
+        visit, partial(charts.class_effect, report, visit.classes, label=visit.label), [report], name="class_effect",
         title="What becomes of the class", status="measured",
         note=f"restarted at t = {report.t:.4g}; the restart by itself moves the logits by {report.restart_gap:.1g} at most",
         what="The flow is restarted at $t$ from a changed state $x'(t)$ and goes on by the model's own steps:\n\n"
@@ -95,7 +95,7 @@ def _class_plot(visit: Visit, report: InterventionReport) -> None:
 
 def _spread_plot(visit: Visit, report: InterventionReport) -> None:
     panels.plot(
-        visit, charts.spread(report, visit.model.layout), [report], name="spread", title="How the change spreads",
+        visit, partial(charts.spread, report, visit.model.layout), [report], name="spread", title="How the change spreads",
         status="measured", paper=partial(figures.intervention_distance, report),
         note="distance over the tokens of each kind; at its own time a change is nowhere but where it was made",
         what=r"$$\|x'(s) - x(s)\| = \Big(\sum_i \|x'_i(s) - x_i(s)\|^2\Big)^{1/2}, \quad s \ge t$$"
@@ -154,8 +154,8 @@ _EFFECT = (
 
 def _map_plot(visit: Visit, report: EffectMapReport, quantity: str, t: float) -> None:
     panels.plot(
-        visit, charts.effect_frames(report, visit.model.layout, visit.image, quantity, at=t), [report], name="effect_map",
-        title="Where it matters: effect of changing one token at time t", status="measured",
+        visit, partial(charts.effect_frames, report, visit.model.layout, visit.image, quantity, at=t), [report],
+        name="effect_map", title="Where it matters: effect of changing one token at time t", status="measured",
         note=_said(report) + "; colours: range of the patches", paper=partial(figures.effect_map, report, quantity),
         what=_EFFECT.format(what="token") + REFERENCE, command=f"odevit analyze {visit.entry.path} --reports effects",
     )  # fmt: skip
@@ -163,7 +163,7 @@ def _map_plot(visit: Visit, report: EffectMapReport, quantity: str, t: float) ->
 
 def _over_time_plot(visit: Visit, report: EffectMapReport, quantity: str) -> None:
     panels.plot(
-        visit, charts.effect_over_time(report, visit.model.layout, quantity), [report], name="effect_over_time",
+        visit, partial(charts.effect_over_time, report, visit.model.layout, quantity), [report], name="effect_over_time",
         title="When it matters: CLS and the strongest others", status="measured", note="the strongest token may change with t",
         paper=partial(figures.effect_map, report, quantity), what=_EFFECT.format(what="token") + REFERENCE,
     )  # fmt: skip
@@ -171,7 +171,8 @@ def _over_time_plot(visit: Visit, report: EffectMapReport, quantity: str) -> Non
 
 def _heads_plot(visit: Visit, report: EffectMapReport, quantity: str) -> None:
     panels.plot(
-        visit, charts.head_effects(report, quantity), [report], name="head_effects", title="Which head matters, and when",
+        visit, partial(charts.head_effects, report, quantity), [report], name="head_effects",
+        title="Which head matters, and when",
         status="measured", note=_said(report), paper=partial(figures.effect_map, report, quantity),
         what=_EFFECT.format(what="head") + "A head is silenced from $t$ on: its columns of the output projection are 0.",
     )  # fmt: skip

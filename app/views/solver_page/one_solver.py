@@ -84,8 +84,8 @@ def _probabilities(visit: Visit, report: AnswersReport) -> None:
     safe = report.shift[0] < report.radius[0]
     said = "proven to stay" if safe else "it stays, which was not certain" if same else "it flips"
     panels.plot(
-        visit, charts.two_answers(report.trained_logits[0], report.logits[0], visit.classes, words, visit.label), [report],
-        name="solver_answer", title=f"This image with {name}", status="proven" if safe else "measured", what=_ONE,
+        visit, partial(charts.two_answers, report.trained_logits[0], report.logits[0], visit.classes, words, visit.label),
+        [report], name="solver_answer", title=f"This image with {name}", status="proven" if safe else "measured", what=_ONE,
         paper=partial(figures.two_answers, report.trained_logits[0], report.logits[0], visit.classes, words),
         note=f"prediction: {said}; logits move by up to {np.abs(report.logits[0] - report.trained_logits[0]).max():.2g}",
     )  # fmt: skip
@@ -94,7 +94,8 @@ def _probabilities(visit: Visit, report: AnswersReport) -> None:
 def _margins(visit: Visit, report: AnswersReport) -> None:
     certain = int((report.shift < report.radius).sum())
     panels.plot(
-        visit, charts.solver_margins(report), [report], name="solver_margins", title="Which images could flip", status="proven",
+        visit, partial(charts.solver_margins, report), [report], name="solver_margins", title="Which images could flip",
+        status="proven",
         note=f"{certain} of {len(report.shift)} predictions are proven to stay; {len(report.flips)} flip", what=_MARGINS,
         paper=partial(figures.no_flip_margins, report),
     )  # fmt: skip
@@ -114,12 +115,13 @@ def _paths(visit: Visit, method: str, steps: int) -> None:
     left, right = st.columns(2)
     with left:
         panels.plot(
-            visit, charts.solver_plane(report), [report], name="solver_plane", title="The path of CLS", status="measured",
-            note=panels.plain(note), what=_PATHS, paper=partial(figures.solver_paths, report),
+            visit, partial(charts.solver_plane, report), [report], name="solver_plane", title="The path of CLS",
+            status="measured", note=panels.plain(note), what=_PATHS, paper=partial(figures.solver_paths, report),
         )  # fmt: skip
     with right:
         panels.plot(
-            visit, charts.solver_distance(report), [report], name="solver_distance", title="Distance to the ODE's solution",
+            visit, partial(charts.solver_distance, report), [report], name="solver_distance",
+            title="Distance to the ODE's solution",
             status="measured", note=panels.plain(note), what=_PATHS, paper=partial(figures.solver_paths, report),
         )  # fmt: skip
 

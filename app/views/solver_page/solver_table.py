@@ -73,7 +73,8 @@ def table(visit: Visit) -> None:
         _accuracy(visit, report, lost, command)
     with right:
         panels.plot(
-            visit, charts.solver_flips(report), [report], name="solver_flips", title="Predictions that change", status="proven",
+            visit, partial(charts.solver_flips, report), [report], name="solver_flips", first=True,
+            title="Predictions that change", status="proven",
             what=_TABLE, paper=partial(figures.solver_flips, report), command=command,
             note="; ".join(["shares measured on these images, their limit (dotted) is a theorem", *lost]),
         )  # fmt: skip
@@ -101,7 +102,8 @@ def _accuracy(visit: Visit, report: SwapReport, lost: Sequence[str], command: st
         panels.nothing("These images have no labels, so there are no accuracies; flips need none.")
         return
     panels.plot(
-        visit, charts.solver_accuracy(report), [report], name="solver_accuracy", title="Accuracy against cost",
+        visit, partial(charts.solver_accuracy, report), [report], name="solver_accuracy", first=True,
+        title="Accuracy against cost",
         status="measured", what=_TABLE, paper=partial(figures.solver_accuracy, report), command=command,
         note="; ".join([f"{report.images} images: one is {1 / report.images:.1%}", *lost]),
     )  # fmt: skip

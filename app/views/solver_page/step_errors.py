@@ -42,14 +42,15 @@ def errors(visit: Visit) -> list[tuple[str, str, str]]:
     left, right = st.columns(2)
     with left:
         panels.plot(
-            visit, charts.euler_errors(reports), [*reports, *([order] if order else [])], name="euler_errors",
+            visit, partial(charts.euler_errors, reports), [*reports, *([order] if order else [])], name="euler_errors",
             title="Error at T over the steps", status="vacuous" if np.all(reports[0].vacuous) else "measured",
             note=panels.plain(_error_note(reports, order)), what=_ERROR, paper=partial(figures.euler_error, reports, order),
             command=f"odevit analyze {visit.entry.path} --reports {','.join(names)},observed_order --images 1",
         )  # fmt: skip
     with right:
         panels.plot(
-            visit, charts.error_along(reports[0]), reports[:1], name="error_along", title="Error along t, trained steps",
+            visit, partial(charts.error_along, reports[0]), reports[:1], name="error_along",
+            title="Error along t, trained steps",
             status="measured", note=panels.plain("; ".join(reports[0].notes)), what=_ERROR,
             paper=partial(figures.error_along, reports[0]),
         )  # fmt: skip
@@ -93,7 +94,7 @@ def limits(visit: Visit) -> list[tuple[str, str, str]]:
     smallest = min(r.h_max_all for r in reports[visit.model.solver.method])
     times = [s.t for s in spectra]
     panels.plot(
-        visit, charts.step_limits(flat, times), flat, name="step_limits", title="Largest stable step over t",
+        visit, partial(charts.step_limits, flat, times), flat, name="step_limits", title="Largest stable step over t",
         paper=partial(figures.step_limits, flat, times),
         status="measured", what=_LIMITS, note=_limits_note(reports[visit.model.solver.method], spectra),
     )  # fmt: skip

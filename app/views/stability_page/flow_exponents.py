@@ -46,7 +46,7 @@ def of_image(visit: Visit) -> list[tuple[str, str, str]]:
     left, right = st.columns(2)
     with left:
         panels.plot(
-            visit, charts.exponent_spectrum(finite, plain), [finite, plain], name="exponents",
+            visit, partial(charts.exponent_spectrum, finite, plain), [finite, plain], name="exponents",
             title="Leading exponents of this image", status="measured", note=_exponents_note(finite, plain), what=_MEANING,
             paper=partial(figures.lyapunov_spectrum, plain, finite), command=_analyze(visit, "finite_time,lyapunov"),
         )  # fmt: skip
@@ -104,7 +104,7 @@ def _goes_on(visit: Visit) -> bool:
 def _convergence(visit: Visit, report: LyapunovReport) -> None:
     stopped = "" if _goes_on(visit) else "; this flow is not continued beyond T: its field or its steps change with t"
     panels.plot(
-        visit, charts.exponent_convergence(report), [report], name="lyapunov_convergence",
+        visit, partial(charts.exponent_convergence, report), [report], name="lyapunov_convergence",
         title="Convergence of the QR averages", status="measured", what=_CONVERGENCE,
         paper=partial(figures.lyapunov_convergence, report),
         note=f"finite-time, averages up to T = {report.horizon:g}; {len(report.time)} values a line{stopped}",
@@ -143,7 +143,7 @@ def over_images(visit: Visit) -> None:
 
 def _by_class(visit: Visit, report: ExponentsOverReport) -> None:
     panels.plot(
-        visit, charts.exponents_by_class(report, visit.classes), [report], name="exponents_by_class", title="By class",
+        visit, partial(charts.exponents_by_class, report, visit.classes), [report], name="exponents_by_class", title="By class",
         status="measured", what=_OVER, paper=partial(figures.exponents_by_class, report, visit.classes),
         note=panels.plain("; ".join([
             f"{len(report.exponents)} images, finite-time, T = {report.horizon:g}",
@@ -160,7 +160,8 @@ def _right_wrong(visit: Visit, report: ExponentsOverReport) -> None:
     interval = f" [{report.auc_low:.2f}, {report.auc_high:.2f}]" if report.auc_low == report.auc_low else " (no interval)"
     said = f"AUC {report.auc:.2f}{interval}" if known else "no AUC: all right, or all wrong"
     panels.plot(
-        visit, charts.exponents_right_wrong(report), [report], name="exponents_right_wrong", title="Right against wrong",
+        visit, partial(charts.exponents_right_wrong, report), [report], name="exponents_right_wrong",
+        title="Right against wrong",
         status="measured", note=f"{said}; {int((~report.correct).sum())} of {len(report.correct)} are wrong", what=_OVER,
         paper=partial(figures.exponents_right_wrong, report), command=_analyze(visit, "exponents"),
     )  # fmt: skip

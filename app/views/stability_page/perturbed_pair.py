@@ -77,9 +77,9 @@ def _stretch(who: Subject, change: Disturbance, step: int) -> StretchReport:
 
 
 def _pictures(visit: Visit, change: Disturbance, report: PerturbationReport) -> None:
-    figure = charts.perturbed_picture(visit.image, change.pixels.numpy(), visit.model.layout.grid)
+    figure = partial(charts.perturbed_picture, visit.image, change.pixels.numpy(), visit.model.layout.grid)
     panels.plot(
-        visit, figure, [report], name="perturbed",
+        visit, figure, [report], name="perturbed", first=True,
         title="As the model sees it", status="measured", note=f"{change.said}; normalised pixels move by {report.pixels:.3g}",
         what=r"Both pictures in the model's resolution, and their difference in grey levels (mean of the channels). What the "
         r"model gets is rounded to whole grey levels, so what is drawn is all that differs.",
@@ -92,8 +92,9 @@ def _answers(visit: Visit, report: PerturbationReport) -> None:
     said = "so it provably keeps its prediction" if safe else "a flip is possible" if before == after else "it flips"
     words = ("image", "perturbed")
     panels.plot(
-        visit, charts.two_answers(report.logits_before, report.logits_after, names, words, visit.label), [report],
-        name="perturbed_answer", title=f"Predicted: {names[before]} → {names[after]}", status="proven" if safe else "measured",
+        visit, partial(charts.two_answers, report.logits_before, report.logits_after, names, words, visit.label), [report],
+        name="perturbed_answer", first=True, title=f"Predicted: {names[before]} → {names[after]}",
+        status="proven" if safe else "measured",
         note=f"readout's input moves by {report.shift:.3g}, no-flip radius {report.radius:.3g}: {said}", what=_ANSWER,
         paper=partial(figures.two_answers, report.logits_before, report.logits_after, names, words),
     )  # fmt: skip
@@ -102,7 +103,7 @@ def _answers(visit: Visit, report: PerturbationReport) -> None:
 def _separation(visit: Visit, report: PerturbationReport, stretch: StretchReport | None) -> None:
     reports = [report] if stretch is None else [report, stretch]
     panels.plot(
-        visit, charts.separation(report, stretch), reports, name="separation",
+        visit, partial(charts.separation, report, stretch), reports, name="separation",
         title="Distance of the two paths, and what bounds it", status="measured", note=_separation_note(report, stretch),
         what=_GROWTH, paper=partial(figures.perturbation_growth, report, stretch),
     )  # fmt: skip
@@ -123,7 +124,7 @@ def _separation_note(report: PerturbationReport, stretch: StretchReport | None) 
 
 def _tokens(visit: Visit, report: PerturbationReport) -> None:
     panels.plot(
-        visit, charts.token_separation(report, visit.t), [report], name="token_separation", title="Where the change is",
-        status="measured", note=charts.frames_note(len(report.time)), what=_TOKENS,
+        visit, partial(charts.token_separation, report, visit.t), [report], name="token_separation",
+        title="Where the change is", status="measured", note=charts.frames_note(len(report.time)), what=_TOKENS,
         paper=partial(figures.token_separation, report),
     )  # fmt: skip

@@ -1,0 +1,36 @@
+"""Plots below the screen are drawn when they come near it, so that a page is there as soon as what it shows first is.
+
+A mark stands in for such a plot. Its script tells the server once that the mark is near the screen; only that plot is made
+then, by a fragment, and it stays until another page is opened. `?draw=all` draws a whole page at once, to print it.
+"""
+
+import streamlit as st
+
+AHEAD = "50%"  # of the height of the screen, above and below it
+SCRIPT = f"""
+export default function ({{ parentElement, setTriggerValue }}) {{
+  const host = parentElement.host ?? parentElement;
+  const watch = new IntersectionObserver((found) => {{
+    if (!found.some((entry) => entry.isIntersecting)) return;
+    watch.disconnect();
+    setTriggerValue("near", true);
+  }}, {{ root: document.querySelector('[data-testid="stMain"]'), rootMargin: "{AHEAD} 0px" }});
+  watch.observe(host);
+  return () => watch.disconnect();
+}}
+"""
+
+
+def forget() -> None:
+    """Another page is opened, or the same anew: nothing of it has come near."""
+    st.session_state["near"] = set()
+
+
+def near(name: str, height: int) -> bool:
+    """Whether a plot is to be drawn; if not, its mark is, `height` pixels high."""
+    seen: set[str] = st.session_state.setdefault("near", set())
+    if name in seen or st.query_params.get("draw") == "all":
+        return True
+    blank = f'<div style="height: {height}px"></div>'
+    mark = st.components.v2.component("nearness", js=SCRIPT, html=blank)
+    return bool(mark(key=f"near {name}", on_near_change=lambda: seen.add(name)).near)
