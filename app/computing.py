@@ -45,7 +45,12 @@ class Stopped(Exception):
 
 def why_not(visit: Visit, name: str) -> str:
     """Why a report of `analysis.running.JOBS` makes no sense for the model; '' where it does."""
-    return JOBS[name].unless(_subject(visit, 1))
+    return _reason(_key(visit, name, "why not", 1), name, visit)
+
+
+@st.cache_data(max_entries=256, show_spinner=False)
+def _reason(key: str, name: str, _visit: Visit) -> str:
+    return JOBS[name].unless(_subject(_visit, 1))
 
 
 def reports(visit: Visit, name: str, images: int = 1) -> tuple[Any, ...]:

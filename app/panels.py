@@ -1,6 +1,8 @@
 """What pages are made of: a head, a few numbers, sections whose errors become boxes, plots with their grounds and downloads."""
 
+import hashlib
 import logging
+import pickle
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,6 +26,7 @@ STATUS = {  # colour and icon of each status; the word itself is always there to
     "measured": ("blue", ":material/straighten:"),
     "vacuous": ("orange", ":material/warning:"),
 }
+KEPT_FIGURES = 32  # of all visitors, in memory
 KEPT_BYTES, KEPT_PLOTS = 32_000_000, 60  # of what one visitor has seen, for the page Export
 CONFIG = {"displaylogo": False, "modeBarButtonsToRemove": ["lasso2d", "select2d"], "responsive": True}
 
@@ -74,7 +77,8 @@ def plot(
     """A plot with its title, status, explanation and downloads, drawn when it comes near the screen.
 
     Args:
-        figure: -> plotly figure.   reports: what it shows.   name: stable and unique in the app, part of file names.
+        figure: -> plotly figure; a `partial` of a function of a module, told apart by its arguments.
+        reports: what it shows.   name: stable and unique in the app, part of file names.
         status: measured, proven or vacuous.   what: formula and reference, Markdown.   note: side, residual, what was left out.
         paper: -> the matplotlib figure of the same, for PDF and PNG.   command: how to compute it without a browser.
         first: on the first screen of its page, so that it is drawn at once.
@@ -93,8 +97,7 @@ def _body(figure: Callable[[], Any], made: Made, name: str, status: str, what: s
     if not nearness.near(name, look.HEIGHT):
         return
     with section():
-        drawn = look.inked(figure(), st.context.theme.type == "dark")
-        sent = look.size(drawn)
+        drawn, sent = _drawn(hashlib.sha256(pickle.dumps(figure)).hexdigest(), st.context.theme.type == "dark", figure)
         if sent > look.MAX_BYTES:
             nothing(f"This plot would send {sent / 1e6:.1f} MB to the browser (limit {look.MAX_BYTES / 1e6:.0f} MB).")
         else:
@@ -105,6 +108,13 @@ def _body(figure: Callable[[], Any], made: Made, name: str, status: str, what: s
             st.markdown(what)
             st.code(made.command, language="bash", wrap_lines=True)
         downloads(made, name, html=lambda: drawn.to_html(include_plotlyjs=True, auto_play=False))
+
+
+@st.cache_data(max_entries=KEPT_FIGURES, show_spinner=False)
+def _drawn(key: str, dark: bool, _figure: Callable[[], Any]) -> tuple[Any, int]:
+    """The figure as the page shows it, and its bytes: made once for the same arrays, which takes longer than to copy it."""
+    figure = look.inked(_figure(), dark)
+    return figure, look.size(figure)
 
 
 def plain(text: str) -> str:

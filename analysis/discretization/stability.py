@@ -5,6 +5,8 @@ A mode that decays (Re lambda < 0) must not grow in the solver: |R(h lambda)| <=
 Eigenvalues say nothing sharp about a non-normal Jacobian: read these together with ||I + hJ|| (`euler_error`).
 """
 
+from functools import cache
+
 import numpy as np
 from numpy.polynomial import Polynomial
 
@@ -44,11 +46,14 @@ def stability_function(method: str, z) -> np.ndarray:
     return np.asarray(tableau.stability(np.asarray(z, dtype=np.complex128)))
 
 
+@cache
 def _polynomial(method: str) -> np.ndarray:
-    """Coefficients of R, constant term first; real."""
+    """Coefficients of R, constant term first; real, shared by all callers."""
     tableau = _with_tableau(method).tableau
     assert tableau is not None
-    return tableau.stability(Polynomial([0.0, 1.0])).coef
+    found = tableau.stability(Polynomial([0.0, 1.0])).coef
+    found.setflags(write=False)
+    return found
 
 
 def largest_step(eigenvalue: complex, method: str) -> float:
