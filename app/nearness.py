@@ -8,15 +8,20 @@ import streamlit as st
 
 AHEAD = "50%"  # of the height of the screen, above and below it
 SCRIPT = f"""
-export default function ({{ parentElement, setTriggerValue }}) {{
-  const host = parentElement.host ?? parentElement;
+const APART = 40;  // milliseconds: of two at once Streamlit would rerun one fragment
+export default function ({{ parentElement, setStateValue }}) {{
+  let gone = false;
+  const tell = () => new Promise((next) => {{
+    if (!gone) setStateValue("near", true);
+    setTimeout(next, gone ? 0 : APART);
+  }});
   const watch = new IntersectionObserver((found) => {{
     if (!found.some((entry) => entry.isIntersecting)) return;
     watch.disconnect();
-    setTriggerValue("near", true);
+    window.marksNear = (window.marksNear ?? Promise.resolve()).then(tell);
   }}, {{ root: document.querySelector('[data-testid="stMain"]'), rootMargin: "{AHEAD} 0px" }});
-  watch.observe(host);
-  return () => watch.disconnect();
+  watch.observe(parentElement.host ?? parentElement);
+  return () => {{ gone = true; watch.disconnect(); }};
 }}
 """
 

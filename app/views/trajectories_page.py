@@ -1,5 +1,6 @@
 """Trajectories: where the tokens go on shared principal axes, CLS by class, the field around its path, motion and collapse."""
 
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -58,17 +59,24 @@ def show(visit: Visit) -> None:
     panels.head("Trajectories", "Where do the tokens go? Each token is a curve; one set of principal axes for all images.")
     numbers = st.container()
     count, by = _controls(visit)
-    paths = None
+    paths = shown = None
     with panels.section():
         if wanted(visit, PATH_SOLVES * count, f"the paths of {count} images", "ask_paths", "token_paths"):
             (paths,) = computing.reports(visit, "token_paths", count)
-            _tokens(visit, paths, count, by)
+            shown = _shown(visit, paths, count, by)
     if paths is None:
         return
     left, right = st.columns(2)
-    with left, panels.section("CLS"):
+    with left, panels.section():
+        if shown:
+            _tokens(visit, shown)
+    with right, panels.section():
         _numbers(numbers, paths, _cls(visit, count))
-    with right, panels.section("The field around it"):
+    left, right = st.columns(2)
+    with left, panels.section():
+        if shown:
+            _tokens_in_space(visit, shown)
+    with right, panels.section():
         if wanted(visit, FIELD_SOLVES, "the field on the plane", "ask_field", "cls_plane"):
             _field(visit)
     st.subheader("Motion", anchor=False)
@@ -96,30 +104,54 @@ def _controls(visit: Visit) -> tuple[int, Way]:
     return min(count, len(visit.data)), by or "token"
 
 
-def _tokens(visit: Visit, paths: TokenPathReport, count: int, by: Way) -> None:
-    """All tokens on two axes, with the time slider, and on three."""
+@dataclass(frozen=True)
+class _Shown:
+    """Paths of all tokens and what their colour needs.   images: of a figure for a paper."""
+
+    paths: TokenPathReport
+    lens: LensReport | None
+    by: Way
+    classes: list[int] | None
+    images: range
+
+    @property
+    def used(self) -> list[Report]:
+        """The reports."""
+        return [self.paths] if self.lens is None else [self.paths, self.lens]
+
+    @property
+    def note(self) -> str:
+        """What was left out, and on what grounds the plot stands."""
+        return _joined(charts.left_out(self.paths), _grounds(self.paths))
+
+
+def _shown(visit: Visit, paths: TokenPathReport, count: int, by: Way) -> _Shown:
     lens, classes = _classes(visit, count) if by == "class" else (None, None)
-    used = [paths] if lens is None else [paths, lens]
-    note = _joined(charts.left_out(paths), _grounds(paths))
+    return _Shown(paths, lens, by, classes, range(min(ON_PAPER, count)))
+
+
+def _tokens(visit: Visit, s: _Shown) -> None:
+    """All tokens on two axes, with the time slider."""
     on_paper = partial(
-        figures.token_trajectories, paths, lens, by=by, images=range(min(ON_PAPER, count)), labels=classes, names=visit.classes
-    )
-    left, right = st.columns(2)
-    with left:
-        panels.plot(
-            visit, partial(charts.token_plane, paths, classes, visit.classes, by=by, at=visit.t), used, name="token-paths",
-            first=True, title="Paths of the tokens, two principal axes", status="measured", note=note, paper=on_paper,
-            what=f"{_PCA}\n\nRing: $t = 0$. The slider moves a marker along every path.",
-        )  # fmt: skip
-    with right:
-        if paths.coordinates.shape[-1] < 3:
-            panels.nothing(f"The state has {paths.coordinates.shape[-1]} channels, three principal axes need 3.")
-            return
-        panels.plot(
-            visit, partial(charts.token_space, paths, classes, visit.classes, by=by), used, name="token-paths-3d",
-            title="Paths of the tokens, three principal axes", status="measured", note=note, what=_PCA,
-            paper=partial(token_trajectories_3d, paths, images=range(min(ON_PAPER, count)), classes=classes),
-        )  # fmt: skip
+        figures.token_trajectories, s.paths, s.lens, by=s.by, images=s.images, labels=s.classes, names=visit.classes,
+    )  # fmt: skip
+    panels.plot(
+        visit, partial(charts.token_plane, s.paths, s.classes, visit.classes, by=s.by, at=visit.t), s.used, name="token-paths",
+        first=True, title="Paths of the tokens, two principal axes", status="measured", note=s.note, paper=on_paper,
+        what=f"{_PCA}\n\nRing: $t = 0$. The slider moves a marker along every path.",
+    )  # fmt: skip
+
+
+def _tokens_in_space(visit: Visit, s: _Shown) -> None:
+    """All tokens on three axes."""
+    if s.paths.coordinates.shape[-1] < 3:
+        panels.nothing(f"The state has {s.paths.coordinates.shape[-1]} channels, three principal axes need 3.")
+        return
+    panels.plot(
+        visit, partial(charts.token_space, s.paths, s.classes, visit.classes, by=s.by), s.used, name="token-paths-3d",
+        title="Paths of the tokens, three principal axes", status="measured", note=s.note, what=_PCA,
+        paper=partial(token_trajectories_3d, s.paths, images=s.images, classes=s.classes),
+    )  # fmt: skip
 
 
 def _classes(visit: Visit, count: int) -> tuple[LensReport, list[int]]:
@@ -148,7 +180,7 @@ def _cls(visit: Visit, count: int) -> TokenPathReport:
     wrong = int((lens.prediction[-1] != labels)[known].sum())
     said = f"{wrong} of {int(known.sum())} predicted wrong." if known.any() else "No labels: colour tells the prediction."
     panels.plot(
-        visit, partial(charts.cls_by_class, cls, lens, given, visit.classes), [cls, lens], name="cls-paths",
+        visit, partial(charts.cls_by_class, cls, lens, given, visit.classes), [cls, lens], name="cls-paths", first=True,
         title="Paths of CLS by class", status="measured", what=_CLS,
         note=_joined(said, _grounds(cls).replace("1 tokens", "CLS")),
         paper=partial(figures.cls_trajectory, cls, lens, labels=given if known.all() else None, names=visit.classes),

@@ -84,7 +84,7 @@ def _numbers(visit: Visit, report: InterventionReport) -> None:
 def _class_plot(visit: Visit, report: InterventionReport) -> None:
     panels.plot(
         visit, partial(charts.class_effect, report, visit.classes, label=visit.label), [report], name="class_effect",
-        title="What becomes of the class", status="measured",
+        first=True, title="What becomes of the class", status="measured",
         note=f"restarted at t = {report.t:.4g}; the restart by itself moves the logits by {report.restart_gap:.1g} at most",
         what="The flow is restarted at $t$ from a changed state $x'(t)$ and goes on by the model's own steps:\n\n"
         r"$$x(t) \to x'(t) \to x'(T), \qquad \Delta z = W\,(x'_{\rm CLS}(T) - x_{\rm CLS}(T))$$"
@@ -95,8 +95,8 @@ def _class_plot(visit: Visit, report: InterventionReport) -> None:
 
 def _spread_plot(visit: Visit, report: InterventionReport) -> None:
     panels.plot(
-        visit, partial(charts.spread, report, visit.model.layout), [report], name="spread", title="How the change spreads",
-        status="measured", paper=partial(figures.intervention_distance, report),
+        visit, partial(charts.spread, report, visit.model.layout), [report], name="spread", first=True,
+        title="How the change spreads", status="measured", paper=partial(figures.intervention_distance, report),
         note="distance over the tokens of each kind; at its own time a change is nowhere but where it was made",
         what=r"$$\|x'(s) - x(s)\| = \Big(\sum_i \|x'_i(s) - x_i(s)\|^2\Big)^{1/2}, \quad s \ge t$$"
         "\n\nover all tokens, and over the tokens of each kind. Attention carries a change from the tokens where it was made "

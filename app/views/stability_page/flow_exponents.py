@@ -46,7 +46,7 @@ def of_image(visit: Visit) -> list[tuple[str, str, str]]:
     left, right = st.columns(2)
     with left:
         panels.plot(
-            visit, partial(charts.exponent_spectrum, finite, plain), [finite, plain], name="exponents",
+            visit, partial(charts.exponent_spectrum, finite, plain), [finite, plain], name="exponents", first=True,
             title="Leading exponents of this image", status="measured", note=_exponents_note(finite, plain), what=_MEANING,
             paper=partial(figures.lyapunov_spectrum, plain, finite), command=_analyze(visit, "finite_time,lyapunov"),
         )  # fmt: skip
@@ -104,7 +104,7 @@ def _goes_on(visit: Visit) -> bool:
 def _convergence(visit: Visit, report: LyapunovReport) -> None:
     stopped = "" if _goes_on(visit) else "; this flow is not continued beyond T: its field or its steps change with t"
     panels.plot(
-        visit, partial(charts.exponent_convergence, report), [report], name="lyapunov_convergence",
+        visit, partial(charts.exponent_convergence, report), [report], name="lyapunov_convergence", first=True,
         title="Convergence of the QR averages", status="measured", what=_CONVERGENCE,
         paper=partial(figures.lyapunov_convergence, report),
         note=f"finite-time, averages up to T = {report.horizon:g}; {len(report.time)} values a line{stopped}",

@@ -79,7 +79,7 @@ def _stretch(who: Subject, change: Disturbance, step: int) -> StretchReport:
 def _pictures(visit: Visit, change: Disturbance, report: PerturbationReport) -> None:
     figure = partial(charts.perturbed_picture, visit.image, change.pixels.numpy(), visit.model.layout.grid)
     panels.plot(
-        visit, figure, [report], name="perturbed", first=True,
+        visit, figure, [report], name="perturbed",
         title="As the model sees it", status="measured", note=f"{change.said}; normalised pixels move by {report.pixels:.3g}",
         what=r"Both pictures in the model's resolution, and their difference in grey levels (mean of the channels). What the "
         r"model gets is rounded to whole grey levels, so what is drawn is all that differs.",
@@ -93,7 +93,7 @@ def _answers(visit: Visit, report: PerturbationReport) -> None:
     words = ("image", "perturbed")
     panels.plot(
         visit, partial(charts.two_answers, report.logits_before, report.logits_after, names, words, visit.label), [report],
-        name="perturbed_answer", first=True, title=f"Predicted: {names[before]} → {names[after]}",
+        name="perturbed_answer", title=f"Predicted: {names[before]} → {names[after]}",
         status="proven" if safe else "measured",
         note=f"readout's input moves by {report.shift:.3g}, no-flip radius {report.radius:.3g}: {said}", what=_ANSWER,
         paper=partial(figures.two_answers, report.logits_before, report.logits_after, names, words),
