@@ -9,18 +9,23 @@ import streamlit as st
 AHEAD = "50%"  # of the height of the screen, above and below it
 SCRIPT = f"""
 const APART = 40;  // milliseconds: of two at once Streamlit would rerun one fragment
+const LATER = 400;  // milliseconds that what is not on the screen yet leaves to what is
+const rest = (time) => new Promise((next) => setTimeout(next, time));
 export default function ({{ parentElement, setStateValue }}) {{
+  const mark = parentElement.host ?? parentElement;
   let gone = false;
-  const tell = () => new Promise((next) => {{
-    if (!gone) setStateValue("near", true);
-    setTimeout(next, gone ? 0 : APART);
-  }});
-  const watch = new IntersectionObserver((found) => {{
+  const tell = async () => {{
+    if (gone) return;
+    setStateValue("near", true);
+    await rest(APART);
+  }};
+  const watch = new IntersectionObserver(async (found) => {{
     if (!found.some((entry) => entry.isIntersecting)) return;
     watch.disconnect();
+    if (mark.getBoundingClientRect().top > innerHeight) await rest(LATER);
     window.marksNear = (window.marksNear ?? Promise.resolve()).then(tell);
   }}, {{ root: document.querySelector('[data-testid="stMain"]'), rootMargin: "{AHEAD} 0px" }});
-  watch.observe(parentElement.host ?? parentElement);
+  watch.observe(mark);
   return () => {{ gone = true; watch.disconnect(); }};
 }}
 """

@@ -43,7 +43,7 @@ def test_the_region_of_euler_has_its_edge_on_the_circle_around_minus_1_over_h(h)
     z = np.asarray(region.x)[None, :] + 1j * np.asarray(region.y)[:, None]
     inside, modulus = np.asarray(region.z) < 1, np.abs(1 + h * z)
     assert inside.any() and np.array_equal(inside, modulus.astype(np.float32) < 1)
-    assert region.contours.start == region.contours.end == 1.0 and f"h = {h:g}" in region.name
+    assert region.contours.value == 1.0 and region.contours.operation == ">=" and f"h = {h:g}" in region.name
 
 
 def test_the_plane_has_one_scale_and_its_imaginary_axis():

@@ -19,20 +19,25 @@ REST = 1500  # milliseconds after which the app has told the server where the sl
 WIDTH, HEIGHT = 1440, 900
 
 _SETTLE = """async ([title, settled, limit, clicked]) => {
-  const shown = (chart) => { const box = chart.getBoundingClientRect(); return box.top < innerHeight && box.bottom > 0; };
-  const rests = () => document.querySelector('[data-testid="stApp"]')?.dataset.testScriptState === 'notRunning'
-    && document.querySelector('h2')?.innerText === title;
-  const there = () => document.querySelector('h2')?.innerText === title
-    && [...document.querySelectorAll('[data-testid="stPlotlyChart"]')].every((c) => !shown(c) || c.querySelector('.main-svg'))
-    && ![...document.querySelectorAll('[data-testid="stSkeleton"], [data-stale="true"]')].some(shown);
+  const app = () => document.querySelector('[data-testid="stApp"]');
+  const titled = () => document.querySelector('h2')?.innerText === title;
+  const shown = (part) => { const box = part.getBoundingClientRect(); return box.top < innerHeight && box.bottom > 0; };
+  const waiting = () => [...document.querySelectorAll('[data-testid="stSkeleton"], [data-stale="true"]')];
+  const charts = () => [...document.querySelectorAll('[data-testid="stPlotlyChart"]')];
   let since = null, ran = false;
+  const look = () => { ran ||= titled() && app()?.dataset.testScriptState === 'notRunning'; };
+  const watch = new MutationObserver(look);  // a fragment may run before the next frame
+  watch.observe(document.documentElement, { subtree: true, attributeFilter: ['data-test-script-state'] });
   while (performance.now() < limit) {
     await new Promise(requestAnimationFrame);
-    ran ||= rests();
-    if (!ran || !there()) since = null;
+    look();
+    const there = ran && titled() && !waiting().some(shown) && charts().every((c) => !shown(c) || c.querySelector('.main-svg'));
+    if (!there) since = null;
     else if (since === null) since = performance.now();
-    else if (performance.now() - since > settled)
+    else if (performance.now() - since > settled) {
+      watch.disconnect();
       return (since - (clicked ? window.clicked : 0)) / 1000;
+    }
   }
   throw new Error(`the page ${title} is not there`);
 }"""

@@ -16,7 +16,7 @@ from analysis.figures.style import OKABE_ITO, class_colour
 
 __all__ = [
     "DASHES", "DIVERGING", "HEIGHT", "MAX_BYTES", "OKABE_ITO", "SEQUENTIAL", "SYMBOLS", "TIME", "class_colour", "class_symbol",
-    "framed", "grid_of", "inked", "lay_out", "picture", "signed", "size", "thin",
+    "framed", "grid_of", "inked", "kind", "lay_out", "picture", "signed", "size", "thin",
 ]  # fmt: skip
 
 TIME = "t (layers)"
@@ -28,6 +28,7 @@ SYMBOLS = (
 )  # fmt: skip
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 INK = ("#31333F", "#E6E8EB")  # of text on the light and the dark page
+SMOOTH = 6_000  # points above which the browser draws with WebGL, which costs a tenth of a second to start
 MAX_BYTES = 5_000_000  # of one figure on its way to the browser
 
 
@@ -125,6 +126,11 @@ def signed(values: np.ndarray) -> dict:
 def thin(count: int, budget: int) -> np.ndarray:
     """Indices of at most `budget` of `count` things, evenly spaced, with first and last; say so where it leaves any out."""
     return np.arange(count) if count <= budget else np.unique(np.linspace(0, count - 1, budget).round().astype(int))
+
+
+def kind(points: int) -> str:
+    """Type of a trace of so many points: drawn as elements of the page, or by WebGL where they are many."""
+    return "scattergl" if points > SMOOTH else "scatter"
 
 
 def inked(figure: go.Figure, dark: bool) -> go.Figure:

@@ -50,12 +50,13 @@ def path_shape(paths: TokenPathReport) -> go.Figure:
         kept = look.thin(len(x), DOTS // len(kinds))
         images = np.repeat(np.arange(len(paths.length)), len(names[where]))
         text = [f"{name}, image {i}" for name, i in zip(np.tile(names[where], len(paths.length))[kept], images[kept])]
-        figure.add_scattergl(
-            x=x[kept].astype(np.float32), y=y[kept].astype(np.float32), mode="markers", name=kind, text=text,
-            customdata=length[kept].astype(np.float32), opacity=0.75,
-            marker={"color": KINDS[kind], "symbol": symbols[kind], "size": 11 if kind == "CLS" else 6},
-            hovertemplate="%{text}<br>straightness %{x:.3f}<br>turning %{y:.3g} rad<br>length %{customdata:.3g}<extra></extra>",
-        )  # fmt: skip
+        hover = "%{text}<br>straightness %{x:.3f}<br>turning %{y:.3g} rad<br>length %{customdata:.3g}<extra></extra>"
+        figure.add_trace({
+            "type": look.kind(paths.straightness.size), "x": x[kept].astype(np.float32), "y": y[kept].astype(np.float32),
+            "mode": "markers", "name": kind, "text": text, "customdata": length[kept].astype(np.float32), "opacity": 0.75,
+            "marker": {"color": KINDS[kind], "symbol": symbols[kind], "size": 11 if kind == "CLS" else 6},
+            "hovertemplate": hover,
+        })  # fmt: skip
     look.lay_out(figure, "straightness |x(T) - x(0)| / length", "turning (rad)")
     return figure.update_yaxes(rangemode="tozero")
 

@@ -21,8 +21,7 @@ KINDS = {  # of a mode: colour and symbol
     "grows (Re λ ≥ 0)": (look.OKABE_ITO[1], "triangle-up"),
     "decays, but a step lets it grow": (look.OKABE_ITO[3], "x"),
 }
-_GREYISH, _NOTHING = "rgba(127, 127, 127, 0.2)", "rgba(0, 0, 0, 0)"
-_INSIDE = [[0.0, _GREYISH], [0.5, _GREYISH], [0.5, _NOTHING], [1.0, _NOTHING]]
+_GREYISH = "rgba(127, 127, 127, 0.2)"
 RATES = {  # field of a RatesReport, in the order of its residuals: what it is called
     "norm": "‖J‖ (spectral norm)",
     "logarithmic_norm": "μ(J) (logarithmic norm)",
@@ -77,11 +76,11 @@ def _residuals_of(report: SpectrumReport) -> np.ndarray:
 
 
 def _shade(region: RegionReport, h: float) -> go.Contour:
-    rows, columns = look.thin(len(region.im), 161), look.thin(len(region.re), 161)
+    rows, columns = look.thin(len(region.im), 101), look.thin(len(region.re), 101)
     modulus = np.minimum(region.modulus[np.ix_(rows, columns)], 2.0).astype(np.float32)
     return go.Contour(
-        x=region.re[columns] / h, y=region.im[rows] / h, z=modulus, zmin=0.0, zmax=2.0, showscale=False, hoverinfo="skip",
-        contours={"start": 1.0, "end": 1.0, "size": 1.0, "coloring": "heatmap"}, colorscale=_INSIDE, showlegend=True,
+        x=region.re[columns] / h, y=region.im[rows] / h, z=modulus, showscale=False, hoverinfo="skip", showlegend=True,
+        contours={"type": "constraint", "operation": ">=", "value": 1.0}, fillcolor=_GREYISH,  # fills where it does not hold
         line={"color": GREY, "dash": "dash", "width": 1.2}, name=f"|R(hλ)| ≤ 1, {region.method}, h = {h:.4g}",
     )  # fmt: skip
 

@@ -18,7 +18,6 @@ from odevit.errors import UserError
 from . import look
 
 POINTS = 25_000  # of the paths of one chart; as many again travel as frames
-SMOOTH = 6_000  # points above which the browser draws with WebGL
 MANY = 300  # tokens of one kind above which their markers are small
 PATCHES = 4  # of an image that are drawn before images are left out
 SLIDER = 70  # pixels by which a time slider makes a plot higher
@@ -88,7 +87,7 @@ def token_plane(
         classes: class of each image, for "class".   names: of the classes.   at: time shown first.
     """
     lines, kinds = list(_lines(paths, classes, names, by)), _kinds(paths)
-    kind = "scattergl" if len(paths.time) * sum(len(line.where) for line in lines) > SMOOTH else "scatter"
+    kind = look.kind(len(paths.time) * sum(len(line.where) for line in lines))
     figure = go.Figure([_path(paths, line, by, 2, kind) for line in lines])
     marked = [_states(paths, lines, name, 2) for name in kinds]
     for states, colours in marked:
