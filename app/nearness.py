@@ -1,7 +1,7 @@
 """Plots below the screen are drawn when they come near it, so that a page is there as soon as what it shows first is.
 
 A mark stands in for such a plot. Its script tells the server once that the mark is near the screen; only that plot is made
-then, by a fragment, and it stays until another page is opened. `?draw=all` draws a whole page at once, to print it.
+then, by a fragment, and it stays until another page is opened. A link with `draw=all` draws whole pages, to print them.
 """
 
 import streamlit as st
@@ -39,7 +39,9 @@ def forget() -> None:
 def near(name: str, height: int) -> bool:
     """Whether a plot is to be drawn; if not, its mark is, `height` pixels high."""
     seen: set[str] = st.session_state.setdefault("near", set())
-    if name in seen or st.query_params.get("draw") == "all":
+    if st.query_params.get("draw") == "all":
+        st.session_state["whole pages"] = True  # the URL forgets it when another page is opened
+    if name in seen or st.session_state.get("whole pages"):
         return True
     blank = f'<div style="height: {height}px"></div>'
     mark = st.components.v2.component("nearness", js=SCRIPT, html=blank)

@@ -97,24 +97,28 @@ def _body(figure: Callable[[], Any], made: Made, name: str, status: str, what: s
     if not nearness.near(name, look.HEIGHT):
         return
     with section():
-        drawn, sent = _drawn(hashlib.sha256(pickle.dumps(figure)).hexdigest(), st.context.theme.type == "dark", figure)
+        shown, sent = drawn(figure, st.context.theme.type == "dark")
         if sent > look.MAX_BYTES:
             nothing(f"This plot would send {sent / 1e6:.1f} MB to the browser (limit {look.MAX_BYTES / 1e6:.0f} MB).")
         else:
-            st.plotly_chart(drawn, key=f"plot {name}", width="stretch", config=CONFIG, alt=made.title)
+            st.plotly_chart(shown, key=f"plot {name}", width="stretch", config=CONFIG, alt=made.title)
         colour, icon = STATUS[status]
         st.markdown(f":{colour}-badge[{icon} {status}] {f'&nbsp; :small[{note}]' if note else ''}")
         with st.expander("What is this?"):
             st.markdown(what)
             st.code(made.command, language="bash", wrap_lines=True)
-        downloads(made, name, html=lambda: drawn.to_html(include_plotlyjs=True, auto_play=False))
+        downloads(made, name, html=lambda: shown.to_html(include_plotlyjs=True, auto_play=False))
+
+
+def drawn(figure: Callable[[], Any], dark: bool) -> tuple[Any, int]:
+    """The figure as the page shows it, a copy, and its bytes; made once for the same arrays, since a copy is sooner there."""
+    return _drawn(hashlib.sha256(pickle.dumps(figure)).hexdigest(), dark, figure)
 
 
 @st.cache_data(max_entries=KEPT_FIGURES, show_spinner=False)
 def _drawn(key: str, dark: bool, _figure: Callable[[], Any]) -> tuple[Any, int]:
-    """The figure as the page shows it, and its bytes: made once for the same arrays, which takes longer than to copy it."""
-    figure = look.inked(_figure(), dark)
-    return figure, look.size(figure)
+    made = look.inked(_figure(), dark)
+    return made, look.size(made)
 
 
 def plain(text: str) -> str:

@@ -100,9 +100,39 @@ def errors(page) -> list[str]:
 @pytest.mark.parametrize("model", ["ode", "net"])
 def test_every_page_opens(server, browser, chapter, model):
     path = "" if chapter is CHAPTERS[0] else chapter.path  # the first page is at the root
-    with visit(browser, server, f"{path}?model={model}&index=3") as page:
+    with visit(browser, server, f"{path}?model={model}&index=3&draw=all") as page:
         assert page.locator("h2").first.inner_text() == chapter.title
         assert not errors(page)
+
+
+def plots(page) -> int:
+    return page.locator('[data-testid="stPlotlyChart"] .js-plotly-plot').count()
+
+
+def test_plots_are_drawn_when_they_come_near_the_screen(server, browser):
+    """Also two that come near together, of which Streamlit by itself would rerun one."""
+    with visit(browser, server, "trajectories?model=ode") as page:
+        page.wait_for_timeout(2500)
+        before = plots(page)
+        page.locator('[data-testid="stMain"]').evaluate("main => main.scrollTo(0, main.scrollHeight)")
+        page.wait_for_timeout(500)
+        settle(page)
+        page.wait_for_function("document.querySelectorAll('.js-plotly-plot').length >= 6", timeout=30_000)
+        assert 2 <= before < 8 and not errors(page)
+        page.locator('[data-testid="stMain"]').evaluate("main => main.scrollTo(0, main.scrollHeight / 2)")
+        page.wait_for_function("document.querySelectorAll('.js-plotly-plot').length == 8", timeout=30_000)
+    with visit(browser, server, "trajectories?model=ode&draw=all") as page:
+        page.wait_for_function("document.querySelectorAll('.js-plotly-plot').length == 8", timeout=30_000)
+
+
+def test_what_came_near_stays_when_a_control_moves(server, browser):
+    with visit(browser, server, "predict?model=ode") as page:
+        page.locator('[data-testid="stMain"]').evaluate("main => main.scrollTo(0, main.scrollHeight)")
+        page.wait_for_function("document.querySelectorAll('.js-plotly-plot').length == 3", timeout=30_000)
+        page.get_by_label("Image", exact=True).first.fill("8")
+        page.keyboard.press("Enter")
+        settle(page)
+        assert plots(page) == 3 and "index=8" in page.url
 
 
 def test_the_view_is_in_the_url_and_survives_pages_and_reload(server, browser):
@@ -134,7 +164,7 @@ def test_choosing_a_model_and_an_image_changes_the_url(server, browser):
 
 
 def test_the_time_slider_moves_without_the_server(server, browser):
-    with visit(browser, server, "predict?model=ode") as page:
+    with visit(browser, server, "predict?model=ode&draw=all") as page:
         sent = []
         session = page.context.new_cdp_session(page)
         session.send("Network.enable")

@@ -73,24 +73,30 @@ def time_rows(
     modules = [c.module for c in chapters]
     call = f"bare({str(folder)!r}, {model!r}, {modules!r}, {repeats}, {threads})"
     bare = in_own_process("app.browser_bench.bare_pages", call)
-    tours = [page_times.tour(browser, server.address, chapters, query) for _ in range(repeats)]
+    tours, whole = (
+        [page_times.tour(browser, server.address, chapters, query, whole=w) for _ in range(repeats)] for w in (False, True)
+    )
     first = statistics.median(tour.first for tour in tours)
     note = f"a new visitor; {fresh.first:.2f} s for the first one after the start, which loads the libraries"
     rows = [row("first screen", "Overview", first, "s", FIRST, note=note)]
     for chapter in chapters:
-        rows += _page(chapter, fresh, tours, bare[chapter.module])
+        rows += _page(chapter, fresh, tours, whole, bare[chapter.module])
     for chapter in chapters:
-        largest = max(tour.largest[chapter.path] for tour in (fresh, *tours))
+        largest = max(tour.largest[chapter.path] for tour in (fresh, *tours, *whole))
         rows.append(row("largest message", chapter.title, largest / 1e6, "MB", MAX_BYTES / 1e6))
     return rows + _slider(browser, server, query) if SLIDING in chapters else rows
 
 
-def _page(chapter: Chapter, fresh: page_times.Tour, tours: list[page_times.Tour], bare: dict[str, float]) -> list[dict]:
-    """From a click to the last chart: with cached reports, and before anything was computed."""
-    cached = statistics.median(tour.seconds[chapter.path] for tour in tours)
+def _page(
+    chapter: Chapter, fresh: page_times.Tour, tours: list[page_times.Tour], whole: list[page_times.Tour],
+    bare: dict[str, float],
+) -> list[dict[str, Any]]:  # fmt: skip
+    """From a click to the last chart: with cached reports, on the screen and whole, and before anything was computed."""
+    cached, drawn = (statistics.median(tour.seconds[chapter.path] for tour in group) for group in (tours, whole))
     alone, disk = bare["computed"], bare["from disk"]
     note = f"bare computation {alone:.2f} s, its reports from disk {disk:.3f} s" if alone else "computes nothing"
     rows = [row("page, cached", chapter.title, cached, "s", CACHED, cached / alone if alone else None, note)]
+    rows.append(row("page, cached, whole", chapter.title, drawn, "s", note="with all that is below the screen"))
     if alone:
         seconds = fresh.seconds[chapter.path]
         rows.append(row("page, computed", chapter.title, seconds, "s", ratio=seconds / alone))
@@ -133,10 +139,10 @@ def memory_rows(path: Path, pages: list[str], visitors: int, models: int, thread
 def bound(base: int, visitors: int, weights: int) -> int:
     """Bytes that the server may take by the limits of its caches: more than after one visitor, by at most
 
-    float32 and float64 copies of KEPT_MODELS models, a model and KEPT_BYTES of reports for each visitor, those who left
-    in the last two minutes (here the first turn) included, and the plots of a page for each that looks at one.
+    float32 and float64 copies of KEPT_MODELS models, KEPT_FIGURES plots, a model and KEPT_BYTES of reports for each visitor,
+    those who left in the last two minutes (here the first turn) included, and the plots of a page for each that looks at one.
     """
-    kept = loading.KEPT_MODELS * 3 * weights
+    kept = loading.KEPT_MODELS * 3 * weights + panels.KEPT_FIGURES * MAX_BYTES
     return base + kept + 2 * visitors * (panels.KEPT_BYTES + weights) + visitors * MAX_BYTES
 
 

@@ -1,7 +1,7 @@
 """Seconds in a real browser (headless Chromium through Playwright): first screen, pages, the time slider; sizes of messages.
 
-A page is there when its title is, the script rests, and every chart is drawn; the first moment after which this holds for
-SETTLED is taken, by the browser's own clock.
+A page is there when its title is, its script has run, and every chart that is on the screen is drawn; a whole page when all of
+its charts are. The first moment after which this holds for SETTLED is taken, by the browser's own clock.
 """
 
 import shutil
@@ -15,13 +15,17 @@ from odevit.errors import UserError
 
 SETTLED, LIMIT = 500, 300_000  # milliseconds: how long a page must stand still; how long it may take
 STEPS, PAUSE = 6, 100  # movements of the slider, milliseconds between them, less than the app takes for rest
+GLANCE = 3000  # milliseconds at the first page, in which the browser also loads what draws charts
 REST = 1500  # milliseconds after which the app has told the server where the slider rests
 WIDTH, HEIGHT = 1440, 900
 
-_SETTLE = """async ([title, settled, limit, clicked]) => {
+_SETTLE = """async ([title, settled, limit, clicked, whole]) => {
   const app = () => document.querySelector('[data-testid="stApp"]');
   const titled = () => document.querySelector('h2')?.innerText === title;
-  const shown = (part) => { const box = part.getBoundingClientRect(); return box.top < innerHeight && box.bottom > 0; };
+  const shown = (part) => {
+    const box = part.getBoundingClientRect();
+    return whole || (box.top < innerHeight && box.bottom > 0);
+  };
   const waiting = () => [...document.querySelectorAll('[data-testid="stSkeleton"], [data-stale="true"]')];
   const charts = () => [...document.querySelectorAll('[data-testid="stPlotlyChart"]')];
   let since = null, ran = false;
@@ -113,24 +117,29 @@ def visitor(browser: Any) -> Iterator[tuple[Any, Traffic]]:
     context.close()
 
 
-def settle(page: Any, chapter: Chapter, clicked: bool) -> float:
-    """Seconds from the navigation, or from the click, until a page is there."""
-    return page.evaluate(_SETTLE, [chapter.title, SETTLED, LIMIT, clicked])
+def settle(page: Any, chapter: Chapter, clicked: bool, whole: bool = False) -> float:
+    """Seconds from the navigation, or from the click, until a page is there, on the screen or whole."""
+    return page.evaluate(_SETTLE, [chapter.title, SETTLED, LIMIT, clicked, whole])
 
 
-def tour(browser: Any, address: str, chapters: tuple[Chapter, ...], query: str) -> Tour:
-    """A new visitor opens the first page, then clicks through the others and back."""
+def tour(browser: Any, address: str, chapters: tuple[Chapter, ...], query: str, *, whole: bool = False) -> Tour:
+    """A new visitor opens the first page and looks at it for a while, then clicks through the others and back.
+
+    Args:
+        query: of the URL.   whole: draw what is below the screen too, and wait for it.
+    """
     found = Tour()
     with visitor(browser) as (page, traffic):
-        page.goto(f"{address}/{query}")
-        found.first = settle(page, CHAPTERS[0], False)
+        page.goto(f"{address}/{query}{'&draw=all' if whole else ''}")
+        found.first = settle(page, CHAPTERS[0], False, whole)
+        page.wait_for_timeout(GLANCE)
         found.largest[CHAPTERS[0].path] = traffic.largest
         page.evaluate(_NOTE_CLICKS)
         others = [c for c in chapters if c is not CHAPTERS[0]]
         for chapter in (*others, CHAPTERS[0]):
             traffic.largest = 0
             page.get_by_role("link", name=chapter.title, exact=True).first.click()
-            found.seconds[chapter.path] = settle(page, chapter, True)
+            found.seconds[chapter.path] = settle(page, chapter, True, whole)
             found.largest.setdefault(chapter.path, traffic.largest)
             boxes = page.locator('[data-testid="stAlertContentError"], [data-testid="stException"]').all_inner_texts()
             found.errors += [f"{chapter.title}: {text}" for text in boxes]

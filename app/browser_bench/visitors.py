@@ -55,7 +55,7 @@ def crowd(server: Server, stack: ExitStack, count: int, models: Sequence[str], p
         try:
             for model in models:
                 for page in pages:
-                    visitor.open(page, model=model)
+                    visitor.open(page, model=model, draw="all")
         except BaseException as error:  # told to whoever asked for the crowd
             problems.append(error)
 
