@@ -1,5 +1,6 @@
 """What pages are made of: a head, a few numbers, sections whose errors become boxes, plots with their grounds and downloads."""
 
+import copy
 import hashlib
 import logging
 import pickle
@@ -117,7 +118,7 @@ def drawn(figure: Callable[[], Any], dark: bool) -> tuple[Any, int]:
 
 @st.cache_data(max_entries=KEPT_FIGURES, show_spinner=False)
 def _drawn(key: str, dark: bool, _figure: Callable[[], Any]) -> tuple[Any, int]:
-    made = look.inked(_figure(), dark)
+    made = copy.copy(look.inked(_figure(), dark))  # as those from the cache are, whose keys have another order
     return made, look.size(made)
 
 
