@@ -1,7 +1,8 @@
 """Reports for the pages: computed in parts with progress and a Stop button, kept on disk, never computed twice.
 
 A report is known by the model's hash, the pixels and labels, the seed, its name and its settings. One computation runs at a
-time for all visitors, who wait for their turn; a visitor who leaves or stops keeps the parts that are finished.
+time for all visitors, who wait for their turn; it can be stopped wherever the field is evaluated, and a visitor who leaves or
+stops keeps the parts that are finished.
 """
 
 import hashlib
@@ -10,26 +11,31 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import streamlit as st
+from torch import nn
 
 from analysis.reports import FORMAT, Report
 from analysis.running.jobs import JOBS
 from analysis.running.merging import merge
 from analysis.running.subject import Subject, subject
+from odevit.backbone import Backbone
 from odevit.checkpoint import write_atomically
+from odevit.field import Block
 
 from .loading import double
 from .state import Visit
 
 CACHE = "ODEVIT_APP_CACHE"  # folder of the reports; runs/app_cache unless set
 LIMIT = 512_000_000  # bytes kept there; the longest unused go first
+LOOK = 0.3  # seconds between two looks at the Stop button
 _TURN = threading.Lock()
 
 Part = tuple[str, Callable[[Subject], Report]]  # what it is, in words; its computation
@@ -83,7 +89,7 @@ def custom(visit: Visit, name: str, settings: str, parts: Sequence[Part], images
 
     Args:
         name: unique in the app.   settings: everything that changes the numbers beyond model, images and seed.
-        parts: (what it is, subject -> Report), each of a second or two, since a visitor can stop between them.
+        parts: (what it is, subject -> Report), each of a second or two, since those that are finished are kept.
     """
     key = _key(visit, name, settings, images)
     kept = _kept(key)
@@ -151,8 +157,7 @@ def _compute(
     spot = st.empty()
     with spot.container(border=True):
         bar = st.progress(0.0, f"{name}: waiting for another visitor's computation")
-        if len(parts) > 1:
-            st.button("Stop", key=f"stop {key}", on_click=_stop, args=(key,), help="The parts that are finished are kept.")
+        st.button("Stop", key=f"stop {key}", on_click=_stop, args=(key,), help="The parts that are finished are kept.")
     while not _TURN.acquire(timeout=0.2):
         bar.progress(0.0, f"{name}: waiting for another visitor's computation")
     try:
@@ -172,9 +177,40 @@ def _run(key: str, who: Subject, parts: Sequence[Part], bar) -> list[Report]:
         if key in st.session_state.get("stopped", ()):
             kept = sum((folder() / key / f"part{k}.npz").exists() for k in range(len(parts)))
             raise Stopped(key, kept, len(parts))
-        bar.progress(i / len(parts), f"{label} ({i + 1} of {len(parts)})")
-        found.append(_part(folder() / key / f"part{i}.npz", who, compute))
+        share, text = i / len(parts), f"{label} ({i + 1} of {len(parts)})"
+        bar.progress(share, text)
+        with _evaluations(who.model, partial(_tell, bar, share, text)):
+            found.append(_part(folder() / key / f"part{i}.npz", who, compute))
     return found
+
+
+def _tell(bar: Any, share: float, text: str, count: int) -> None:
+    bar.progress(share, f"{text}, NFE {count:,}")
+
+
+@contextmanager
+def _evaluations(model: Backbone, tell: Callable[[int], Any]) -> Iterator[None]:
+    """Tell how often this thread has evaluated a block of the model so far, every LOOK seconds.
+
+    Streamlit interrupts a script where it says something: so a click on Stop, or on another page, is seen within a long part.
+    """
+    mine, count, last = threading.get_ident(), 0, time.monotonic()
+
+    def evaluated(module: nn.Module, _) -> None:
+        nonlocal count, last
+        if threading.get_ident() != mine:  # another visitor's page, on the same model
+            return
+        count += isinstance(module, Block)
+        if time.monotonic() - last > LOOK:
+            last = time.monotonic()
+            tell(count)
+
+    hooks = [module.register_forward_pre_hook(evaluated) for module in model.field.modules()]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 def _part(path: Path, who: Subject, compute: Callable[[Subject], Report]) -> Report:

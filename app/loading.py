@@ -5,6 +5,7 @@ Only what lies in those folders is ever opened; a name that comes by URL is look
 
 import json
 import os
+import shlex
 import warnings
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -41,6 +42,11 @@ class Entry:
     stamp: str
     reason: str = ""
     config: dict[str, Any] = field(default_factory=dict, compare=False)
+
+    @property
+    def argument(self) -> str:
+        """The folder as a shell takes it."""
+        return shlex.quote(str(self.path))
 
     @property
     def title(self) -> str:

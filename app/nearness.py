@@ -10,11 +10,21 @@ AHEAD = "50%"  # of the height of the screen, above and below it
 SCRIPT = f"""
 const APART = 40;  // milliseconds: of two at once Streamlit would rerun one fragment
 const LATER = 400;  // milliseconds that what is not on the screen yet leaves to what is
+const LEAVING = 1500;  // milliseconds after a click on a link: a fragment of the page that is left would empty the next one
 const rest = (time) => new Promise((next) => setTimeout(next, time));
+const leaves = (event) => {{ if (event.target.closest?.("a")) window.leftAt = performance.now(); }};
+if (!window.watchesLinks) {{
+  window.watchesLinks = true;
+  document.addEventListener("click", leaves, true);
+  window.addEventListener("popstate", () => {{ window.leftAt = performance.now(); }}, true);
+}}
 export default function ({{ parentElement, setStateValue }}) {{
   const mark = parentElement.host ?? parentElement;
+  const born = performance.now();
   let gone = false;
+  const leaving = () => window.leftAt > born && performance.now() - window.leftAt < LEAVING;
   const tell = async () => {{
+    while (!gone && leaving()) await rest(APART);
     if (gone) return;
     setStateValue("near", true);
     await rest(APART);

@@ -5,6 +5,7 @@ import hashlib
 import logging
 import pickle
 import re
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -153,7 +154,7 @@ def downloads(made: Made, name: str, **texts: Callable[[], str]) -> None:
 
 
 def _command(visit: Visit, name: str) -> str:
-    return f"odevit app {visit.entry.path.parent}   # then open {visit.link} ({name})"
+    return f"odevit app {shlex.quote(str(visit.entry.path.parent))}   # then open {visit.link} ({name})"
 
 
 def _encoded(make: Callable[[], str]) -> bytes:

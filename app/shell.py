@@ -88,9 +88,10 @@ def _icon() -> Image.Image:
 
 
 def _open(chapter: Chapter) -> None:
-    if st.session_state.get("chapter") != chapter.path:
+    address = "" if chapter is CHAPTERS[0] else chapter.path  # the first page is at the root
+    if st.session_state.get("page") != address:
         nearness.forget()
-        st.session_state["chapter"] = chapter.path
+        st.session_state["page"] = address
     _show(chapter.module, st.session_state["visit"])
 
 

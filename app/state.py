@@ -68,9 +68,12 @@ class Visit:
 
     @property
     def link(self) -> str:
-        """Query of the URL that opens this view."""
+        """What to add to the app's address to open this view: the page, what is looked at, and the page's controls."""
         query = {"model": self.entry.name, "data": self.origin, "split": self.data.split, "index": self.index}
-        return "?" + urlencode(query | {"seed": self.seed} | ({} if self.t is None else {"t": f"{self.t:g}"}))
+        query |= {"seed": self.seed} | ({} if self.t is None else {"t": f"{self.t:g}"})
+        controls = {key: st.query_params.get_all(key) for key in st.query_params if key not in (*PARAMETERS, "draw")}
+        page = st.session_state.get("page", "")
+        return f"/{page}?" + urlencode(query | controls, doseq=True)
 
     @property
     def name(self) -> str:

@@ -147,3 +147,34 @@ def test_a_visitor_waits_for_another_ones_computation(visit):
     computing._TURN.release()
     worker.join(10)
     assert float(done[0][0].value) == 3
+
+
+def test_a_part_can_be_stopped_wherever_the_field_is_evaluated(visit, monkeypatch):
+    """Also inside a Jacobian-vector product; another thread's evaluations neither count nor stop."""
+    import threading
+
+    import torch
+
+    from app.loading import double
+
+    class Clicked(BaseException):
+        pass
+
+    model, seen = double(visit.entry), []
+    x = torch.zeros(1, model.layout.size, model.config.embed_dim, dtype=torch.float64)
+
+    def tell(count):
+        seen.append(count)
+        if count == 3:
+            raise Clicked
+
+    monkeypatch.setattr(computing, "LOOK", -1.0)
+    with pytest.raises(Clicked), computing._evaluations(model, tell):
+        other = threading.Thread(target=lambda: model.field(0.0, x))
+        other.start()
+        other.join()
+        for _ in range(9):
+            torch.func.jvp(lambda x: model.field(0.0, x), (x,), (x,))
+    assert max(seen) == 3 and not any(m._forward_pre_hooks for m in model.field.modules())
+    model.field(0.0, x)
+    assert max(seen) == 3

@@ -78,7 +78,7 @@ class Pair:
     @property
     def command(self) -> str:
         """The same without a browser, once `odevit analyze` ran on both."""
-        return " ".join(("odevit compare", *(str(visit.entry.path) for visit in self.visits), "--out runs/compare"))
+        return " ".join(("odevit compare", *(visit.entry.argument for visit in self.visits), "--out runs/compare"))
 
 
 def show(visit: Visit) -> None:

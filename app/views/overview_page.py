@@ -77,7 +77,8 @@ def _verdicts(visit: Visit) -> None:
             st.markdown("\n".join(f"- {panels.plain(line)}" for line in (*report.skipped, *report.notes)) or "Nothing.")
         made = panels.remember(
             visit, (report,), name="certificate", title="Certificate", paper=lambda: figures.certificate_table(report),
-            command=f"odevit analyze {visit.entry.path} --reports certificate --images {report.images} --out runs/certificate",
+            command=f"odevit analyze {visit.entry.argument} --reports certificate --images {report.images} "
+            "--out runs/certificate",
         )  # fmt: skip
         panels.downloads(made, "certificate", markdown=report.to_markdown)
 
@@ -100,7 +101,7 @@ def _training(visit: Visit) -> None:
     panels.plot(
         visit, partial(charts.training_history, report), [report], name="training", title="Training", status="measured",
         what=TRAINING, note=f"{len(report.epoch)} epochs", paper=lambda: figures.training_curves(report),
-        command=f"odevit figures {visit.entry.path} --only training_curves --out runs/figures",
+        command=f"odevit figures {visit.entry.argument} --only training_curves --out runs/figures",
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from odevit.evaluate import macs
 
 SPEED = 3e9  # multiply-adds a second in float64 on one core
 AT_ONCE, LIMIT = 20, 900  # seconds: what is started unasked, what is started at all
-PART = 1.5  # seconds between two looks at the Stop button
+PART = 1.5  # seconds of work that a visitor who stops may lose
 
 
 def wanted(visit: Visit, solves: float, what: str, key: str, job: str = "") -> bool:
@@ -22,7 +22,7 @@ def wanted(visit: Visit, solves: float, what: str, key: str, job: str = "") -> b
     """
     seconds = solves * seconds_of(visit.hash, visit.model)
     if seconds > LIMIT:
-        elsewhere = f" `odevit analyze {visit.entry.path} --reports {job}` computes it, and can use a GPU." if job else ""
+        elsewhere = f" `odevit analyze {visit.entry.argument} --reports {job}` computes it, and can use a GPU." if job else ""
         panels.nothing(f"About {duration(seconds)} on one core for {what}: too long for a page.{elsewhere}")
         return False
     return seconds < AT_ONCE or st.toggle(f"Compute {what} (about {duration(seconds)})", key=key, bind="query-params")

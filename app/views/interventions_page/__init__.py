@@ -62,7 +62,7 @@ def _wanted(solves: float, visit: Visit, what: str, key: str) -> bool:
     if seconds > LIMIT:
         panels.nothing(
             f"About {duration(seconds)} on one core for {what}: too long for a page. "
-            f"`odevit analyze {visit.entry.path} --reports effects` computes it, and can use a GPU."
+            f"`odevit analyze {visit.entry.argument} --reports effects` computes it, and can use a GPU."
         )
         return False
     return seconds < PATIENCE or st.toggle(f"Compute {what} (about {duration(seconds)})", key=key, bind="query-params")
@@ -157,7 +157,7 @@ def _map_plot(visit: Visit, report: EffectMapReport, quantity: str, t: float) ->
         visit, partial(charts.effect_frames, report, visit.model.layout, visit.image, quantity, at=t), [report],
         name="effect_map", title="Where it matters: effect of changing one token at time t", status="measured",
         note=_said(report) + "; colours: range of the patches", paper=partial(figures.effect_map, report, quantity),
-        what=_EFFECT.format(what="token") + REFERENCE, command=f"odevit analyze {visit.entry.path} --reports effects",
+        what=_EFFECT.format(what="token") + REFERENCE, command=f"odevit analyze {visit.entry.argument} --reports effects",
     )  # fmt: skip
 
 

@@ -68,7 +68,7 @@ def table(visit: Visit) -> None:
     found = [answers(visit, m, s, count) for m, s in rows]
     report, lost = tabulated(found), [f"{solver_in_words(m, s)} blows up" for (m, s), r in zip(rows, found) if r.broken]
     left, right = st.columns(2)
-    command = f"odevit analyze {visit.entry.path} --reports solver_swap --images {count}"
+    command = f"odevit analyze {visit.entry.argument} --reports solver_swap --images {count}"
     with left:
         _accuracy(visit, report, lost, command)
     with right:

@@ -45,7 +45,7 @@ def errors(visit: Visit) -> list[tuple[str, str, str]]:
             visit, partial(charts.euler_errors, reports), [*reports, *([order] if order else [])], name="euler_errors",
             title="Error at T over the steps", status="vacuous" if np.all(reports[0].vacuous) else "measured",
             note=panels.plain(_error_note(reports, order)), what=_ERROR, paper=partial(figures.euler_error, reports, order),
-            command=f"odevit analyze {visit.entry.path} --reports {','.join(names)},observed_order --images 1",
+            command=f"odevit analyze {visit.entry.argument} --reports {','.join(names)},observed_order --images 1",
         )  # fmt: skip
     with right:
         panels.plot(

@@ -168,4 +168,4 @@ def _right_wrong(visit: Visit, report: ExponentsOverReport) -> None:
 
 
 def _analyze(visit: Visit, names: str) -> str:
-    return f"odevit analyze {visit.entry.path} --reports {names} --images 4 --out runs/analysis"
+    return f"odevit analyze {visit.entry.argument} --reports {names} --images 4 --out runs/analysis"
