@@ -1,9 +1,11 @@
 """`odevit app`: start the browser app on folders of models."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,8 +58,12 @@ def serve(c: AppCommand) -> None:
     print(
         f"models of {', '.join(map(str, found))}: http://{'localhost' if c.host == LOCAL else c.host}:{c.port} (Ctrl-C stops)"
     )
-    code = subprocess.run(command(c), env=os.environ | environment(c), check=False).returncode
-    if code not in (0, 130, -2):
+    with subprocess.Popen(command(c), env=os.environ | environment(c)) as server:
+        signal.signal(signal.SIGTERM, lambda *_: server.terminate())  # it does not outlive this process
+        with suppress(KeyboardInterrupt):  # the server got it too, and ends by itself
+            server.wait()
+        code = server.wait()
+    if code not in (0, 130, -signal.SIGINT, -signal.SIGTERM):
         raise UserError(f"app: the server ended with code {code}")
 
 

@@ -38,9 +38,10 @@ def choose() -> Visit | None:
         return None
     with st.sidebar:
         st.caption(_facts(entry, loaded.model))
-        found_data = _data(entry, loaded.model)
+        moved = _moved(entry)
+        found_data = _data(entry, loaded.model, moved)
         if found_data is not None:
-            index = _image(found_data[1])
+            index = _image(found_data[1], moved)
             help_text = "Of start vectors and random pictures."
             seed = st.number_input("Seed", 0, 2**31 - 1, 0, key="seed", bind="query-params", help=help_text)
     if found_data is None:
@@ -74,18 +75,25 @@ def _facts(entry: Entry, model) -> str:
     return f"{entry.title}, {count:,} parameters{accuracy}"
 
 
-def _note(text: str) -> None:
-    if text:
+def _moved(entry: Entry) -> bool:
+    """Whether the visitor has just chosen another model: what the URL says beside it is then no link's but the last model's."""
+    before = st.session_state.get("model before", entry.name)
+    st.session_state["model before"] = entry.name
+    return before != entry.name
+
+
+def _note(text: str, moved: bool = False) -> None:
+    if text and not moved:
         st.warning(text, icon=":material/link_off:")
 
 
-def _data(entry: Entry, model) -> tuple[str, ImageSet] | None:
+def _data(entry: Entry, model, moved: bool) -> tuple[str, ImageSet] | None:
     """(source, images), None where there are none yet; the main area then says what to do."""
     offered = image_sources.offered(model, entry)
     names = tuple(offered)
-    _note(follow("data", offered))
+    _note(follow("data", offered), moved)
     if st.session_state.get("data") not in (None, *names):  # left over from a model of other images
-        del st.session_state["data"]
+        st.session_state["data"] = names[0]  # said, and not just forgotten: else the browser goes on showing the old one
     origin = st.selectbox("Images", names, key="data", bind="query-params", format_func=lambda name: offered.get(name, name))
     try:
         if origin == "upload":
@@ -124,18 +132,18 @@ def _upload(model) -> tuple[str, ImageSet] | None:
     return "upload", image_sources.uploaded(io.BytesIO(file.getvalue()), file.name, model)
 
 
-def _image(data: ImageSet) -> int:
+def _image(data: ImageSet, moved: bool) -> int:
     """Index of the chosen image: number, class filter, random, strip."""
     last = len(data) - 1
     if last < 1:
         _strip(data, [0], 0)
         return 0
-    _note(unknown("index", tuple(map(str, range(len(data))))))
+    _note(unknown("index", tuple(map(str, range(len(data))))), moved)
     allowed = _allowed(data)
     if int(st.session_state.get("index") or 0) > last:
         st.session_state["index"] = last
     left, right = st.columns([3, 2], vertical_alignment="bottom")
-    index = left.number_input("Image", 0, last, 0, key="index", bind="query-params", help=f"0 to {last} in this split")
+    index = left.number_input("Image", 0, last, key="index", bind="query-params", help=f"0 to {last} in this split")
     right.button("Random", key="random", on_click=_jump, args=(random.choice(allowed),), width="stretch")
     _strip(data, _following(allowed, int(index)), int(index))
     return int(index)
@@ -147,7 +155,7 @@ def _allowed(data: ImageSet) -> list[int]:
         return list(range(len(data)))
     options = ("all classes", *data.classes)
     if st.session_state.get("class") not in (None, *options):
-        del st.session_state["class"]
+        st.session_state["class"] = options[0]
     chosen = st.selectbox("Class", options, key="class", bind="query-params")
     if chosen == options[0]:
         return list(range(len(data)))

@@ -99,3 +99,12 @@ def test_what_takes_too_long_is_not_started(models, monkeypatch):
     at = open_page(PAGE, models, monkeypatch, cache=models.parent / "slow", model="ode", other="bare", pairs=1)
     assert problems(at) == [] and "too long for a page" in text_of(at)
     assert len(at.get("plotly_chart")) == PLOTS - 2
+
+
+def test_a_model_without_a_partner_is_told_which_have_one(models, tmp_path, monkeypatch):
+    other = {"model": {"img_size": 32, "in_chans": 3, "num_classes": 10}}
+    entries = [Entry(name, tmp_path, "odevit", "", config=other) for name in ("a", "b")]
+    visit = SimpleNamespace(entry=Entry("mine", tmp_path, "odevit", "", config={"model": {"img_size": 8}}))
+    assert "partner here: a, b;" in compare_page._instead(visit, entries)
+    assert compare_page._instead(visit, entries[:1]) == ""
+    assert compare_page._instead(SimpleNamespace(entry=entries[0]), entries) == ""

@@ -11,6 +11,7 @@ import urllib.request
 
 import pytest
 
+from app.browser_bench.own_server import Server
 from app.cli import main
 from app.serve import AppCommand
 
@@ -59,3 +60,23 @@ def test_the_server_starts_clean_and_stops_when_interrupted(models, tmp_path):
         said, _ = server.communicate(timeout=20)
     assert f"http://localhost:{port}" in said
     assert "Traceback" not in said and "0.0.0.0" not in said
+
+
+@pytest.mark.slow
+def test_the_server_does_not_outlive_the_command(models, tmp_path):
+    port = free_port()
+    command = [sys.executable, "-m", "app.cli", "app", str(models), "--port", str(port), "--cache", str(tmp_path / "cache")]
+    with (tmp_path / "log").open("w") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+    server = Server(process, port, tmp_path / "log")
+    try:
+        for _ in range(600):
+            if server.answers():
+                break
+            time.sleep(0.1)
+        process.terminate()
+        assert process.wait(timeout=30) == 0
+        assert not server.answers() and "Traceback" not in server.log.read_text()
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)

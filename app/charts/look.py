@@ -23,8 +23,8 @@ TIME = "t (layers)"
 HEIGHT = 380  # pixels of a plot; two in a row are of one height
 SEQUENTIAL, DIVERGING = "Cividis", "RdBu_r"
 SYMBOLS = (
-    "circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "triangle-left", "star", "hexagon", "pentagon",
-    "bowtie",
+    "circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "triangle-left", "star", "bowtie", "pentagon",
+    "hexagon",
 )  # fmt: skip
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 INK = ("#31333F", "#E6E8EB")  # of text on the light and the dark page

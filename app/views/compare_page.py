@@ -93,7 +93,7 @@ def show(visit: Visit) -> None:
         try:
             pair, tokens, axes = _chosen(visit, offered, place)
         except UserError as reason:
-            panels.nothing(f"These two cannot be compared: {panels.plain(str(reason))}.")
+            panels.nothing(f"These two cannot be compared: {panels.plain(str(reason))}.{_instead(visit, offered)}")
             return
         _shown(pair, tokens, axes, numbers)
 
@@ -120,6 +120,15 @@ def _likely(visit: Visit, offered: list[Entry]) -> int:
     """The first of the list that sees the same images, as far as its config says."""
     wanted = _inputs(visit.entry)
     return next((i for i, entry in enumerate(offered) if _inputs(entry) == wanted), 0)
+
+
+def _instead(visit: Visit, offered: list[Entry]) -> str:
+    """What to choose in the sidebar where no other model sees the images of this one."""
+    seen = [_inputs(entry) for entry in offered]
+    pairs = [entry.name for entry, inputs in zip(offered, seen) if inputs[0] is not None and seen.count(inputs) > 1]
+    if _inputs(visit.entry) in seen or not pairs:
+        return ""
+    return f" Models that have a partner here: {panels.plain(', '.join(pairs))}; choose one of them in the sidebar."
 
 
 def _inputs(entry: Entry) -> tuple:
