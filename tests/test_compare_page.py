@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import figure_reports
 import numpy as np
@@ -11,6 +12,8 @@ from app_pages import digits_images, make_models, open_page, problems
 
 from analysis.running.subject import subject
 from analysis.token_paths.pairing import mismatch, paired_paths
+from app.loading import Entry
+from app.views import compare_page
 from app.views.verdict_pairs import verdict_rows
 from odevit.config import InputConfig, preset
 from odevit.model import build
