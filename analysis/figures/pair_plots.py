@@ -12,7 +12,9 @@ from .path_plots import label_axes
 
 
 @style.figure
-def paired_paths(first: TokenPathReport, second: TokenPathReport, names: tuple[str, str], *, ax: Axes | None = None) -> Figure:
+def paired_paths(
+    first: TokenPathReport, second: TokenPathReport, names: tuple[str, str], *, ax: Axes | None = None
+) -> Figure:
     """CLS paths of two models on common principal axes.
 
     Solid with circles: the first model; dashed with squares: the second. Bold: the first image. Open markers are t = 0.
@@ -39,7 +41,9 @@ def paired_paths(first: TokenPathReport, second: TokenPathReport, names: tuple[s
 
 
 @style.figure
-def paired_speeds(first: TokenPathReport, second: TokenPathReport, names: tuple[str, str], *, ax: Axes | None = None) -> Figure:
+def paired_speeds(
+    first: TokenPathReport, second: TokenPathReport, names: tuple[str, str], *, ax: Axes | None = None
+) -> Figure:
     """Speed of CLS of two models over the share of the way.
 
     Line: median over the images; band: 10 % to 90 %. By differences of the saved states, which both have.

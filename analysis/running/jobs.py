@@ -232,11 +232,8 @@ JOBS: dict[str, Job] = {
         Job("numerical_range", f"1: {ANGLES}, {RANGE_TOLERANCE}", _range, images=1),
         Job("influence", "1", _influence, unless=_no_closed_form, images=2, times=True),
         Job(
-            "stability_region",
-            "1",
-            lambda subject, images, labels: stability_region(subject.model.solver.method),
-            unless=_no_factor,
-            images=1,
+            "stability_region", "1", lambda subject, images, labels: stability_region(subject.model.solver.method),
+            unless=_no_factor, images=1,
         ),
         Job("weight_spectra", "1", lambda subject, images, labels: weight_spectra(subject.model.field), images=1),
         Job("exponents", "1", _exponents, images=None, chunk=8),

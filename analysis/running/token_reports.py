@@ -11,7 +11,6 @@ from .subject import Subject
 
 SIZE = 1.0  # norm of a perturbation, in units of the state
 
-
 def _always(subject: Subject) -> str:
     return ""
 
