@@ -1,8 +1,8 @@
 """ODE-ViT: vision transformers trained as ordinary differential equations.
 
-model = odevit.ODEViT.from_pretrained(path)
-logits = model(images)
-trajectory = model.trajectory(images)
+    model = odevit.ODEViT.from_pretrained(path)
+    logits = model(images)
+    trajectory = model.trajectory(images)
 """
 
 from . import data, losses, teachers

@@ -108,7 +108,9 @@ class Block(nn.Module):
         stacked, rest = self._enter(x, shift, dtype)
         return self._leave(x, shift, dtype, self.attn.heads(stacked), rest)
 
-    def with_maps(self, x: Tensor, shift: Tensor | None = None, dtype: torch.dtype | None = None) -> tuple[Tensor, Tensor]:
+    def with_maps(
+        self, x: Tensor, shift: Tensor | None = None, dtype: torch.dtype | None = None
+    ) -> tuple[Tensor, Tensor]:
         """The velocity and the attention maps (..., H, N, N) that it is made of."""
         stacked, rest = self._enter(x, shift, dtype)
         heads, maps = self.attn.mix(stacked)

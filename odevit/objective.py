@@ -66,7 +66,9 @@ class Objective(nn.Module):
         return solved, terms | ({"jasmin": watched.mean()} if watched is not None else {})
 
 
-def summed(terms: dict[str, Tensor], weights: dict[str, float], logits: Tensor, targets: Tensor, nfe: int) -> dict[str, Tensor]:
+def summed(
+    terms: dict[str, Tensor], weights: dict[str, float], logits: Tensor, targets: Tensor, nfe: int
+) -> dict[str, Tensor]:
     """The terms with their weighted sum as `loss`, the number of right answers as `correct`, and the NFE."""
     loss = sum(weights[name] * term for name, term in terms.items() if weights[name])
     labels = targets if targets.ndim == 1 else targets.argmax(1)

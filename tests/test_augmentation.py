@@ -78,7 +78,9 @@ def test_crop_is_a_window_of_the_reflected_image():
     padded = np.pad(images.numpy(), ((0, 0), (0, 0), (3, 3), (3, 3)), mode="reflect")
     offsets = []
     for i, image in enumerate(out):
-        matches = [(y, x) for y in range(7) for x in range(7) if np.array_equal(padded[i, :, y : y + 16, x : x + 16], image)]
+        matches = [
+            (y, x) for y in range(7) for x in range(7) if np.array_equal(padded[i, :, y : y + 16, x : x + 16], image)
+        ]
         assert len(matches) == 1
         offsets += matches
     assert {y for y, _ in offsets} == {x for _, x in offsets} == set(range(7))

@@ -105,7 +105,7 @@ def test_iterated_range_agrees_with_the_dense_one():
     for angle, h in zip(found.angles, found.support):
         turned = np.exp(-1j * angle) * matrix
         assert h == pytest.approx(np.linalg.eigvalsh((turned + turned.conj().T) / 2)[-1], rel=1e-6)
-    assert (np.exp(-1j * found.angles) * found.points).real == pytest.approx(found.support, rel=1e-6)
+    assert ((np.exp(-1j * found.angles) * found.points).real == pytest.approx(found.support, rel=1e-6))
     gap = non_normality(case.field, case.x)
     assert gap.name == "mu - alpha" and float(gap) == pytest.approx(
         dense_logarithmic_norm(matrix) - dense_abscissa(matrix), rel=1e-4

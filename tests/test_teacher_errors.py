@@ -123,3 +123,5 @@ def test_index_may_not_leave_its_folder(tmp_path):
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": "../elsewhere.safetensors"}}))
     with pytest.raises(UserError, match=r"names a file outside its folder \(../elsewhere.safetensors\)"):
         teachers.load(folder)
+
+

@@ -1,5 +1,6 @@
 """A model in a zip: what is refused, and that nothing is written outside its folder."""
 
+
 import pytest
 from app_pages import zipped
 

@@ -94,7 +94,9 @@ def _copy_tokens(student: ODEViT, teacher: ViT, basis: Tensor | None) -> None:
         return
     basis = basis.to(others.cls)
     stem = dict(others.stem.named_parameters())  # one convolution: check_student refuses others
-    own.stem.load_state_dict({"weight": torch.einsum("de,ecij->dcij", basis, stem["weight"]), "bias": basis @ stem["bias"]})
+    own.stem.load_state_dict(
+        {"weight": torch.einsum("de,ecij->dcij", basis, stem["weight"]), "bias": basis @ stem["bias"]}
+    )
     own.cls.copy_(basis @ others.cls)
     own.positions.copy_(others.positions @ basis.T)
     own.registers[:same].copy_(others.registers[:same] @ basis.T)
