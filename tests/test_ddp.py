@@ -11,6 +11,8 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
+from unittest import mock
 
 import pytest
 import torch
@@ -89,8 +91,10 @@ def pair(target, out: Path) -> None:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["odevit.trainer"])
     both = [context.Process(target=target, args=(rank, port, str(out)), daemon=True) for rank in range(2)]
-    for process in both:
-        process.start()
+    alone = {"__main__": ModuleType("__main__")}  # AppTest leaves its page there, which the processes would run
+    with mock.patch.dict(sys.modules, alone):
+        for process in both:
+            process.start()
     for process in both:
         process.join(300)
     assert [process.exitcode for process in both] == [0, 0]

@@ -53,3 +53,8 @@ def test_a_slider_starts_at_the_time_asked_for_with_the_data_of_that_time(at, st
 def test_thinning_keeps_both_ends_within_the_budget():
     assert look.thin(1000, 7)[[0, -1]].tolist() == [0, 999] and len(look.thin(1000, 7)) == 7
     assert look.thin(3, 7).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("symbol", look.SYMBOLS)
+def test_every_symbol_can_mark_a_wrong_prediction(symbol):
+    go.Scatter(marker={"symbol": [symbol, f"{symbol}-open", f"{symbol}-open-dot"]})

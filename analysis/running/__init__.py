@@ -4,7 +4,6 @@ The work is cut into tasks that do not depend on the number of processes; proces
 joins their parts, which travel through files. Numbers are therefore the same for any number of processes.
 """
 
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +25,6 @@ from .subject import Subject, subject
 
 __all__ = ["JOBS", "Outcome", "run"]
 
-LOGGED = 20  # seconds between two lines of progress in a log
 POLL = 0.2  # seconds between two looks for the parts of other processes
 
 
@@ -80,10 +78,9 @@ def run(
         raise UserError(plan)
     todo = {name: JOBS[name].tasks(who) for name in plan}
     missing = [task for name, tasks in todo.items() for task in tasks if (task.file, task.part) in plan[name]]
-    seen, mine = sys.stderr.isatty(), missing[processes.rank :: processes.world]
-    with tqdm(mine, desc="analyze", unit="task", mininterval=0.1 if seen else LOGGED, disable=not mine) as bar:
+    with tqdm(missing[processes.rank :: processes.world], desc="analyze", unit="task", disable=None) as bar:
         for task in bar:
-            bar.set_postfix_str(task.file, refresh=seen)
+            bar.set_postfix_str(task.file)
             _do(ledger, task)
             if processes.rank == 0:
                 _collect(ledger, todo)

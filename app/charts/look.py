@@ -23,7 +23,7 @@ TIME = "t (layers)"
 HEIGHT = 380  # pixels of a plot; two in a row are of one height
 SEQUENTIAL, DIVERGING = "Cividis", "RdBu_r"
 SYMBOLS = (
-    "circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "triangle-left", "star", "bowtie", "pentagon",
+    "circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "triangle-left", "star", "hexagram", "pentagon",
     "hexagon",
 )  # fmt: skip
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
