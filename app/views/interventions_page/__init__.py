@@ -11,7 +11,7 @@ from analysis.interventions import effect_map, intervene, joined
 from analysis.reports import EffectMapReport, InterventionReport
 from app import charts, computing, panels
 from app.state import Visit
-from app.views.patience import PART, duration, seconds_of
+from app.views.patience import duration, images_a_part, seconds_of
 
 from .change_controls import Choice, choose
 
@@ -133,8 +133,8 @@ def _times(visit: Visit) -> list[float]:
 
 
 def _parts(visit: Visit, choice: Choice, t: float, count: int) -> list[computing.Part]:
-    """The effects at one time, in pieces after each of which a visitor can stop."""
-    most = max(1, int(PART / (_steps(visit, t) * choice.images * seconds_of(visit.hash, visit.model))))
+    """The effects at one time, in pieces that are kept when a visitor stops."""
+    most = images_a_part(visit, _steps(visit, t) * choice.images)  # a changed token costs what an image costs
     change = choice.change if choice.tokens is None else choice.change.at("all")
     some = [list(range(first, min(first + most, count))) for first in range(0, count, most)]
     return [(f"changed at t = {t:.4g}", partial(_effects, t=t, change=change, regions=regions)) for regions in some]
